@@ -1,0 +1,2 @@
+//! The `hostwire` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! hostwire on smol.

@@ -1,0 +1,1 @@
+//! Authenticated, multiplexed requests and streams between a local host process and its clients, on any async runtime.

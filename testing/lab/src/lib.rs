@@ -1,0 +1,1 @@
+//! Components to test hostwire hosts and clients against.

@@ -1,0 +1,1 @@
+//! Two hostwire cores in memory: byte pipes, cuts, a virtual clock.

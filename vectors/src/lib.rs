@@ -1,0 +1,1 @@
+//! Recorded wire vectors of the hostwire protocol, their loader and their replay.

@@ -1,0 +1,17 @@
+//! Proof that `hostwire-core` needs no std: a static library with its own panic handler and allocator that links it.
+//!
+//! If the core or any crate below it used std, there would be two panic handlers in this library, and it would not
+//! build. Nothing here is ever run.
+#![no_std]
+
+use hostwire_core as _;
+
+#[global_allocator]
+static ALLOCATOR: emballoc::Allocator<65_536> = emballoc::Allocator::new();
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}

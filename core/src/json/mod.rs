@@ -297,7 +297,7 @@ mod tests {
     /// A second opinion that shares nothing with the scanner: serde_json's syntax, with what it lets pass added.
     mod peer {
         use alloc::collections::BTreeSet;
-        use alloc::string::String;
+        use alloc::string::{String, ToString};
         use core::fmt;
 
         use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -357,9 +357,18 @@ mod tests {
             }
         }
 
-        pub(super) fn accepts(text: &[u8]) -> bool {
-            serde_json::from_slice(text).is_ok_and(|Depth(depth)| depth <= super::MAX_LEVELS)
+        /// `None` where serde_json has no say: it reads numbers into floats, and refuses those beyond them.
+        pub(super) fn accepts(text: &[u8]) -> Option<bool> {
+            match serde_json::from_slice(text) {
+                Ok(Depth(depth)) => Some(depth <= super::MAX_LEVELS),
+                Err(error) if error.to_string().contains("number out of range") => None,
+                Err(_) => Some(false),
+            }
         }
+    }
+
+    fn judged_alike(text: &[u8]) -> bool {
+        peer::accepts(text).is_none_or(|accepted| accepted == parse(text).is_ok())
     }
 
     /// JSON text of every shape, with spacing, escapes and now and then a repeated key.
@@ -415,7 +424,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_we_accept_is_what_serde_json_accepts_without_repeats(text in any_json()) {
-            prop_assert_eq!(verdict(&text).is_ok(), peer::accepts(text.as_bytes()));
+            prop_assert!(judged_alike(text.as_bytes()));
             if let Ok(root) = parse(text.as_bytes()) {
                 prop_assert_eq!(tree(root), serde_json::from_str::<serde_json::Value>(&text).unwrap());
             }
@@ -430,12 +439,12 @@ mod tests {
                 1 => text.insert(at, byte),
                 _ => { text.remove(at); }
             }
-            prop_assert_eq!(parse(&text).is_ok(), peer::accepts(&text), "{}", String::from_utf8_lossy(&text));
+            prop_assert!(judged_alike(&text), "{}", String::from_utf8_lossy(&text));
         }
 
         #[test]
         fn any_bytes_are_judged_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            prop_assert_eq!(parse(&bytes).is_ok(), peer::accepts(&bytes));
+            prop_assert!(judged_alike(&bytes));
         }
 
         #[test]

@@ -5,4 +5,6 @@
 extern crate alloc;
 
 pub mod auth;
+pub mod discovery;
 pub mod json;
+pub mod lifecycle;

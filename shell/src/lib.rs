@@ -1,1 +1,3 @@
 //! Authenticated, multiplexed requests and streams between a local host process and its clients, on any async runtime.
+
+pub mod discovery;

@@ -1,0 +1,143 @@
+//! The run directory and the single-instance lock (P1).
+//!
+//! Invariant: whoever holds an [`InstanceLock`] is the only host of its run directory. Everything that a host writes or
+//! removes there takes one, so that nothing can be published without it. The lock is a `flock` on a file that is never
+//! removed, never followed, never inherited through `exec`; it ends with the value, or with the process.
+
+use super::environment::{LOCK_FILE, Location};
+use super::error::{DiskError, HostFileError, Insecurity, LockError};
+use super::probe::probe_with;
+use super::snapshot::{FileId, REGULAR, ReadError, judge_unopened};
+use super::walk::{self, Dir, WalkError, judge_file};
+use rustix::fs::{FlockOperation, Mode, OFlags, fchmod, flock, fstat, openat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// P1: tries for up to 500 ms, since a probe's shared lock may be in the way.
+const TRIES: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A run directory that this user owns and nobody else can enter, held by descriptor.
+#[derive(Debug)]
+pub struct RunDir {
+    pub(super) dir: Dir,
+    pub(super) location: Location,
+}
+
+impl RunDir {
+    /// Opens the location's run directory, creates what is missing of the way to it (0700), and tightens it when it is
+    /// ours and too wide. It never loosens anything.
+    ///
+    /// # Errors
+    ///
+    /// [`HostFileError::Insecure`] for a foreign directory, a link anywhere on the way, an unsafe ancestor (D4: no client
+    /// would read a file there), or a shared directory (sticky, such as `/tmp`, or `/` itself: to tighten it would lock
+    /// out everybody else); [`HostFileError::Disk`].
+    pub fn open_or_create(location: &Location) -> Result<Self, HostFileError> {
+        let dir = walk::open_own(location.run_dir()).map_err(|error| match error {
+            WalkError::Insecure(insecure) => HostFileError::from(insecure),
+            WalkError::Disk(error) => error.into(),
+            // Created, and gone again at once.
+            WalkError::Missing => DiskError::new("open", location.run_dir(), Errno::NOENT).into(),
+        })?;
+        Ok(Self { dir, location: location.clone() })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+}
+
+/// The single-instance lock, held. Dropping it is the last step of a host's end (P7).
+#[derive(Debug)]
+pub struct InstanceLock {
+    fd: OwnedFd,
+    pub(super) run_dir: RunDir,
+}
+
+impl InstanceLock {
+    /// Takes the lock, and tries for up to 500 ms. `now_ms` is the Unix time in milliseconds, asked when a probe needs
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::AlreadyRunning`] with what a probe sees, when another host holds it; [`LockError::File`] when the
+    /// lock file is a link or foreign or not a file, or the system says no.
+    pub fn acquire(run_dir: RunDir, mut now_ms: impl FnMut() -> u64) -> Result<Self, LockError> {
+        Self::acquire_with(run_dir, &mut now_ms, &mut std::thread::sleep)
+    }
+
+    pub(super) fn acquire_with(
+        run_dir: RunDir,
+        now_ms: &mut dyn FnMut() -> u64,
+        sleep: &mut dyn FnMut(Duration),
+    ) -> Result<Self, LockError> {
+        for _ in 0..TRIES {
+            if let Some(fd) = try_lock(&run_dir.dir)? {
+                return Ok(Self { fd, run_dir });
+            }
+            sleep(PAUSE);
+        }
+        let probe = probe_with(&run_dir.location, now_ms, sleep).map_err(HostFileError::from)?;
+        // Its holder may have ended while we looked: a successor starts the moment the lock is free.
+        match try_lock(&run_dir.dir)? {
+            Some(fd) => Ok(Self { fd, run_dir }),
+            None => Err(LockError::AlreadyRunning(Box::new(probe))),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.run_dir.location
+    }
+}
+
+impl Drop for InstanceLock {
+    fn drop(&mut self) {
+        // Closing would do, except for a moment between fork and exec of some child that shares the open file.
+        let _ = flock(&self.fd, FlockOperation::Unlock);
+    }
+}
+
+/// One try. `None`: somebody else holds it, or the file was exchanged meanwhile.
+fn try_lock(dir: &Dir) -> Result<Option<OwnedFd>, HostFileError> {
+    let name = OsStr::new(LOCK_FILE);
+    let disk = |action, errno| HostFileError::from(dir.disk(action, name, errno));
+    // P1: never followed, never inherited, owner-only from its creation on; a FIFO in its place does not block.
+    let flags = OFlags::RDWR | OFlags::CREATE | REGULAR;
+    let fd = match openat(&dir.fd, name, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(fd) => fd,
+        Err(errno) => {
+            return match judge_unopened(dir, name, errno) {
+                ReadError::Insecure(why) => Err(dir.insecure(name, why).into()),
+                ReadError::Replaced => Ok(None),
+                ReadError::Missing | ReadError::TooLarge | ReadError::Disk(_) => Err(disk("open", errno)),
+            };
+        }
+    };
+    let stat = fstat(&fd).map_err(|errno| disk("inspect", errno))?;
+    match judge_file(&stat) {
+        Ok(()) => {}
+        // Our own, and only too wide.
+        Err(Insecurity::TooOpen) => {
+            fchmod(&fd, Mode::RUSR | Mode::WUSR).map_err(|errno| disk("tighten", errno))?;
+        }
+        Err(why) => return Err(dir.insecure(name, why).into()),
+    }
+    match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK | Errno::INTR) => return Ok(None),
+        Err(errno) => return Err(disk("lock", errno)),
+    }
+    // A lock on a file that is not in place any more would exclude nobody.
+    match dir.entry(name) {
+        Ok(entry) if FileId::of(&entry) == FileId::of(&stat) => Ok(Some(fd)),
+        Ok(_) | Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(disk("inspect", errno)),
+    }
+}

@@ -1,1 +1,21 @@
 //! Recorded wire vectors of the hostwire protocol, their loader and their replay.
+//!
+//! A vector says, byte by byte, what goes over the wire and what each side must send and report. The format, and the world
+//! that all vectors share, are described in this crate's README. [`load_all`] reads vectors; whatever is wrong in a file is
+//! one line that says where.
+//!
+//! The bytes were made by a program in another language from protocol.md, never by hostwire itself.
+
+mod bytes;
+mod format;
+mod lex;
+mod load;
+mod parse;
+
+pub use bytes::Bytes;
+pub use format::{
+    Action, Auth, Body, Case, Exchange, Expect, Field, HeaderResult, Pattern, Report, Schema, Step, Subject,
+    Vector,
+};
+pub use lex::LoadError;
+pub use load::{files, load, load_all};

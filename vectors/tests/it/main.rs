@@ -1,0 +1,3 @@
+//! Tests over files: what comes with the crate, and what the loader refuses.
+
+mod loader;

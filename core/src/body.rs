@@ -1,0 +1,202 @@
+//! Bodies that carry their charge, and the lease by which a big one is filled in place.
+
+use crate::budget::Charge;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::fmt;
+
+/// The bytes of a frame, with the share of the budget that they occupy.
+///
+/// The share is given back when the body is dropped, wherever that happens; [`Body::into_bytes`] keeps it alive with the
+/// bytes. `Debug` shows the length only (Z1).
+#[derive(Default)]
+pub struct Body {
+    repr: Repr,
+    charge: Option<Charge>,
+}
+
+enum Repr {
+    Owned(Vec<u8>),
+    Shared(Bytes),
+}
+
+impl Default for Repr {
+    fn default() -> Self {
+        Self::Owned(Vec::new())
+    }
+}
+
+impl Body {
+    /// A body that holds `charge` until it is dropped.
+    #[must_use]
+    pub fn charged(bytes: Vec<u8>, charge: Option<Charge>) -> Self {
+        Self { repr: Repr::Owned(bytes), charge }
+    }
+
+    /// A body of constant bytes: no copy, no allocation.
+    #[must_use]
+    pub const fn from_static(bytes: &'static [u8]) -> Self {
+        Self { repr: Repr::Shared(Bytes::from_static(bytes)), charge: None }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.repr {
+            Repr::Owned(bytes) => bytes,
+            Repr::Shared(bytes) => bytes,
+        }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    /// Whether there is no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes as shared ones; the charge lives until the last clone is gone.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        match (self.repr, self.charge) {
+            (Repr::Owned(bytes), None) => Bytes::from(bytes),
+            (Repr::Shared(bytes), None) => bytes,
+            (Repr::Owned(bytes), Some(charge)) => Bytes::from_owner(Charged { bytes, _charge: charge }),
+            (Repr::Shared(bytes), Some(charge)) => Bytes::from_owner(Charged { bytes, _charge: charge }),
+        }
+    }
+
+    /// The bytes as a vector, without a copy where they are one. The charge is given back: from here on the memory is the caller's.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<u8> {
+        match self.repr {
+            Repr::Owned(bytes) => bytes,
+            Repr::Shared(bytes) => bytes.into(),
+        }
+    }
+
+    /// Takes a charge over, to be held until this body is dropped; one that it had before is given back.
+    pub fn attach(&mut self, charge: Charge) {
+        self.charge = Some(charge);
+    }
+
+    /// Units of the budget that it holds.
+    #[must_use]
+    pub fn charge(&self) -> usize {
+        self.charge.as_ref().map_or(0, Charge::amount)
+    }
+}
+
+struct Charged<B> {
+    bytes: B,
+    _charge: Charge,
+}
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Charged<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
+
+impl AsRef<[u8]> for Body {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { repr: Repr::Owned(bytes), charge: None }
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self { repr: Repr::Shared(bytes), charge: None }
+    }
+}
+
+impl From<&'static [u8]> for Body {
+    fn from(bytes: &'static [u8]) -> Self {
+        Self::from_static(bytes)
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.len()) // Z1: never the content
+    }
+}
+
+/// A big body's own buffer, moved out of the connection to be read into, and to be moved back.
+///
+/// Append at most [`BodyLease::room`] bytes to [`BodyLease::buffer`], straight from the socket, and give it to `return_body`.
+/// While it is out the connection takes no other input.
+#[must_use = "the connection reads nothing until its lease comes back"]
+pub struct BodyLease {
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) start: usize,
+    pub(crate) room: usize,
+    pub(crate) ticket: u64,
+}
+
+impl BodyLease {
+    /// The buffer: filled so far, with at least [`BodyLease::room`] bytes of spare capacity. Only append.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// How many bytes may be appended. The buffer's spare capacity is exactly that.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.room
+    }
+}
+
+impl fmt::Debug for BodyLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BodyLease({} bytes, room for {})", self.buffer.len(), self.room)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Pool;
+    use alloc::format;
+    use alloc::vec;
+
+    #[test]
+    fn the_charge_lives_as_long_as_the_last_clone_of_the_bytes() {
+        let pool = Pool::new(8);
+        let body = Body::charged(vec![1, 2, 3], pool.try_charge(3));
+        assert_eq!((body.charge(), pool.used()), (3, 3));
+        let bytes = body.into_bytes();
+        let clone = bytes.clone();
+        drop(bytes);
+        assert_eq!(pool.used(), 3);
+        assert_eq!(&clone[..], &[1, 2, 3]);
+        drop(clone);
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[test]
+    fn a_vector_taken_out_gives_its_charge_back() {
+        let pool = Pool::new(8);
+        let mut body = Body::from_static(b"abc");
+        body.attach(pool.try_charge(8).unwrap());
+        assert_eq!(pool.free(), 0);
+        assert_eq!(body.into_vec(), b"abc");
+        assert_eq!(pool.free(), 8);
+    }
+
+    #[test]
+    fn z1_debug_shows_no_content() {
+        assert_eq!(format!("{:?}", Body::from_static(b"secret")), "Body(6 bytes)");
+    }
+}

@@ -1,0 +1,139 @@
+//! Every capacity and every duration, in one place: defaults of protocol.md §14 and §15, all finite, zero refused (B1).
+//!
+//! What a connection can hold in memory is a function of these numbers, known in advance: `memory_bound()`.
+
+use core::time::Duration;
+
+/// A limit that cannot hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// A limit or a duration is zero.
+    #[error("{0} is zero")]
+    Zero(&'static str),
+    /// A limit is over what the protocol allows.
+    #[error("{0} is over its maximum")]
+    TooLarge(&'static str),
+}
+
+/// What a client's connection may hold (protocol.md §14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientLimits {
+    /// Requests without a final result, settlements that were not yet taken included.
+    pub pending_requests: usize,
+    /// Live streams, those with items still readable included.
+    pub live_streams: usize,
+    /// Unread items per stream; the next one saturates it (B4).
+    pub stream_items: usize,
+    /// Data frames that wait to leave (B2).
+    pub data_slots: usize,
+    /// Their bytes, headers included, the frame that has begun too.
+    pub queued_bytes: usize,
+    /// Bytes of answers and stream items that the caller has not taken (B4).
+    pub retained_bytes: usize,
+    /// Bytes kept of an error's message (C6).
+    pub error_message: usize,
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self {
+            pending_requests: 1_024,
+            live_streams: 64,
+            stream_items: 16,
+            data_slots: 256,
+            queued_bytes: 68_157_440,
+            retained_bytes: 68_157_440,
+            error_message: 4_096,
+        }
+    }
+}
+
+/// Slots that a client reserves for control frames (B2): all of them, what `Cancel` may take, what `Cancel` and `Goodbye` may take together.
+pub const CONTROL_SLOTS: usize = 32;
+/// Of [`CONTROL_SLOTS`], the share of `Cancel`.
+pub const CANCEL_SLOTS: usize = 16;
+/// Of [`CONTROL_SLOTS`], the share of `Cancel` and `Goodbye` together.
+pub const CANCEL_AND_GOODBYE_SLOTS: usize = 28;
+
+/// How long a client's connection waits (protocol.md §15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClientTimeouts {
+    /// Discovery, dial, authentication and negotiation together.
+    pub setup: Duration,
+    /// A frame, from its first byte, in and out (W6).
+    pub frame: Duration,
+    /// Opening a route, retries and backoff included.
+    pub route_open: Duration,
+    /// A request, unless the caller says otherwise.
+    pub request: Duration,
+    /// The close.
+    pub close: Duration,
+}
+
+impl Default for ClientTimeouts {
+    fn default() -> Self {
+        Self {
+            setup: Duration::from_secs(2),
+            frame: Duration::from_secs(30),
+            route_open: Duration::from_secs(30),
+            request: Duration::from_secs(30),
+            close: Duration::from_secs(5),
+        }
+    }
+}
+
+fn nonzero(all: &[(&'static str, usize)]) -> Result<(), LimitError> {
+    match all.iter().find(|(_, value)| *value == 0) {
+        Some((name, _)) => Err(LimitError::Zero(name)), // B1
+        None => Ok(()),
+    }
+}
+
+fn nonzero_time(all: &[(&'static str, Duration)]) -> Result<(), LimitError> {
+    match all.iter().find(|(_, value)| value.is_zero()) {
+        Some((name, _)) => Err(LimitError::Zero(name)), // E4
+        None => Ok(()),
+    }
+}
+
+impl ClientLimits {
+    /// Checks that every limit is finite and nonzero (B1).
+    ///
+    /// # Errors
+    /// [`LimitError`], naming the first that does not hold.
+    pub fn validate(&self) -> Result<(), LimitError> {
+        nonzero(&[
+            ("pending_requests", self.pending_requests),
+            ("live_streams", self.live_streams),
+            ("stream_items", self.stream_items),
+            ("data_slots", self.data_slots),
+            ("queued_bytes", self.queued_bytes),
+            ("retained_bytes", self.retained_bytes),
+            ("error_message", self.error_message),
+        ])?;
+        let slots = u32::MAX as usize / 2;
+        if self.pending_requests > slots {
+            return Err(LimitError::TooLarge("pending_requests"));
+        }
+        Ok(())
+    }
+}
+
+impl ClientTimeouts {
+    /// Checks that no duration is zero (E4).
+    ///
+    /// # Errors
+    /// [`LimitError`], naming the first that is.
+    pub fn validate(&self) -> Result<(), LimitError> {
+        nonzero_time(&[
+            ("setup", self.setup),
+            ("frame", self.frame),
+            ("route_open", self.route_open),
+            ("request", self.request),
+            ("close", self.close),
+        ])
+    }
+}

@@ -1,1 +1,113 @@
-//! hostwire on tokio.
+//! hostwire on tokio: a [`Runtime`] and nothing else. Everything that a program uses is in [`hostwire`], re-exported here.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! use hostwire_tokio::{Tokio, hostwire::Runtime};
+//!
+//! let runtime = Tokio::current().expect("inside a runtime with I/O and time enabled");
+//! assert!(runtime.now() <= runtime.now());
+//! # }
+//! ```
+
+pub use hostwire;
+pub use hostwire::core;
+
+use hostwire::core::time::Instant;
+use hostwire::runtime::{BlockingLost, Direction, Io, Runtime, Tried, process_clock, to_std};
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::{Handle, TryCurrentError};
+
+/// A tokio runtime, of either flavor, with its I/O and time drivers enabled.
+#[derive(Clone, Debug)]
+pub struct Tokio(Handle);
+
+impl Tokio {
+    /// The runtime that this is called in.
+    ///
+    /// # Errors
+    /// Called outside a runtime.
+    pub fn current() -> Result<Self, TryCurrentError> {
+        Handle::try_current().map(Self)
+    }
+
+    /// The runtime of a handle.
+    #[must_use]
+    pub const fn new(handle: Handle) -> Self {
+        Self(handle)
+    }
+}
+
+impl Runtime for Tokio {
+    type Io = TokioIo;
+    type Sleep = tokio::time::Sleep;
+
+    fn now(&self) -> Instant {
+        process_clock()
+    }
+
+    fn sleep_until(&self, at: Instant) -> Self::Sleep {
+        let _inside = self.0.enter();
+        tokio::time::sleep_until(to_std(at).into())
+    }
+
+    fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: F) {
+        drop(self.0.spawn(task));
+    }
+
+    fn blocking<T, F>(&self, work: F) -> impl Future<Output = Result<T, BlockingLost>> + Send + 'static
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let task = self.0.spawn_blocking(work);
+        async move { task.await.map_err(|_| BlockingLost) }
+    }
+
+    fn register(&self, fd: OwnedFd) -> io::Result<TokioIo> {
+        let _inside = self.0.enter();
+        Ok(TokioIo(AsyncFd::new(fd)?))
+    }
+}
+
+/// A descriptor registered with tokio.
+#[derive(Debug)]
+pub struct TokioIo(AsyncFd<OwnedFd>);
+
+impl AsFd for TokioIo {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.get_ref().as_fd()
+    }
+}
+
+impl Io for TokioIo {
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_read_ready(cx).map_ok(drop)
+    }
+
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_write_ready(cx).map_ok(drop)
+    }
+
+    fn try_io<T>(&self, direction: Direction, call: impl FnOnce(BorrowedFd<'_>) -> Tried<T>) -> Tried<T> {
+        let interest = match direction {
+            Direction::Read => Interest::READABLE,
+            Direction::Write => Interest::WRITABLE,
+        };
+        let mut tried = None;
+        // Readiness is cleared on `WouldBlock` alone, and only if no newer event has come since the call began. So a call that has
+        // used it up says so in that way, and its result takes the side door.
+        let _ = self.0.try_io(interest, |fd| {
+            let outcome = call(fd.as_fd());
+            let exhausted = outcome.exhausted;
+            tried = Some(outcome);
+            if exhausted { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        tried.unwrap_or_else(Tried::would_block)
+    }
+}

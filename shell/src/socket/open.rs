@@ -1,0 +1,175 @@
+//! Making sockets: connecting, listening, accepting.
+
+use crate::runtime::{Direction, Io, Runtime, Tried};
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay, socket_error, socket_peercred};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, getpeername,
+    getsockname, ipproto, listen, socket_with, socketpair,
+};
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1_024;
+
+/// B119: a child never inherits a socket.
+fn flags() -> SocketFlags {
+    SocketFlags::CLOEXEC | SocketFlags::NONBLOCK
+}
+
+/// Connects to a port on numeric IPv4 loopback (T3), with TCP_NODELAY.
+///
+/// Dropping the future closes the socket.
+///
+/// # Errors
+/// As the system reports; a socket that was connected to itself counts as refused.
+pub async fn connect_tcp<R: Runtime>(runtime: &R, port: u16) -> io::Result<R::Io> {
+    let fd = socket_with(AddressFamily::INET, SocketType::STREAM, flags(), Some(ipproto::TCP))?;
+    set_tcp_nodelay(&fd, true)?;
+    match connect(&fd, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let io = runtime.register(fd)?;
+    loop {
+        match io.try_io(Direction::Write, connected).result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                poll_fn(|cx| io.poll_write_ready(cx)).await?;
+            }
+            Err(error) => return Err(error),
+            Ok(()) => break,
+        }
+    }
+    // With nobody listening, a port of the ephemeral range can be connected to itself, and would then stay taken.
+    if getsockname(&io)? == getpeername_of(io.as_fd())? {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    Ok(io)
+}
+
+fn getpeername_of(fd: BorrowedFd<'_>) -> Result<rustix::net::SocketAddrAny, Errno> {
+    getpeername(fd)?.ok_or(Errno::NOTCONN)
+}
+
+fn connected(fd: BorrowedFd<'_>) -> Tried<()> {
+    let state = socket_error(fd).and_then(|pending| pending).and_then(|()| getpeername_of(fd));
+    Tried::whole(match state {
+        Ok(_) => Ok(()),
+        Err(Errno::NOTCONN) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// Connects to a Unix domain socket. Never waits: a full backlog is an error.
+///
+/// # Errors
+/// As the system reports.
+pub fn connect_unix<R: Runtime>(runtime: &R, path: &Path) -> io::Result<R::Io> {
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?;
+    connect(&fd, &SocketAddrUnix::new(path)?)?;
+    runtime.register(fd)
+}
+
+/// A listening socket, not yet under a runtime.
+#[derive(Debug)]
+pub struct Listener {
+    /// The descriptor, to be registered with a runtime.
+    pub fd: OwnedFd,
+    /// The port it listens on; zero for a Unix domain socket.
+    pub port: u16,
+}
+
+/// Listens on numeric IPv4 loopback (T3); port 0 takes any free one.
+///
+/// # Errors
+/// As the system reports.
+pub fn listen_tcp(port: u16) -> io::Result<Listener> {
+    let fd = socket_with(AddressFamily::INET, SocketType::STREAM, flags(), Some(ipproto::TCP))?;
+    set_socket_reuseaddr(&fd, true)?;
+    bind(&fd, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    listen(&fd, BACKLOG)?;
+    let port = SocketAddrV4::try_from(getsockname(&fd)?)?.port();
+    Ok(Listener { fd, port })
+}
+
+/// Listens on a Unix domain socket at a path where nothing stands yet. Its mode is what the directory and the umask make it: the
+/// caller owns both.
+///
+/// # Errors
+/// As the system reports.
+pub fn listen_unix(path: &Path) -> io::Result<Listener> {
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?;
+    bind(&fd, &SocketAddrUnix::new(path)?)?;
+    listen(&fd, BACKLOG)?;
+    Ok(Listener { fd, port: 0 })
+}
+
+/// Accepts one connection, close-on-exec and non-blocking, with TCP_NODELAY where that exists.
+pub fn accept(fd: BorrowedFd<'_>) -> Tried<OwnedFd> {
+    let accepted = rustix::io::retry_on_intr(|| accept_with(fd, flags()));
+    if let Ok(fd) = &accepted {
+        // Refused on a Unix domain socket, which needs none.
+        let _ = set_tcp_nodelay(fd, true);
+    }
+    Tried::whole(accepted.map_err(Into::into))
+}
+
+/// Two connected sockets without an address.
+///
+/// # Errors
+/// As the system reports.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?)
+}
+
+/// Whether the process at the other end of a Unix domain socket runs under this process's effective user ID (N14).
+///
+/// # Errors
+/// As the system reports.
+pub fn peer_is_same_user(fd: impl AsFd) -> io::Result<bool> {
+    Ok(socket_peercred(fd)?.uid == rustix::process::geteuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::{FdFlags, fcntl_getfd};
+
+    #[test]
+    fn b119_every_socket_is_closed_on_exec() {
+        let listener = listen_tcp(0).unwrap();
+        assert_ne!(listener.port, 0);
+        let client = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port)).unwrap();
+        let accepted = accept(listener.fd.as_fd()).result.unwrap();
+        let (a, b) = pair().unwrap();
+        for fd in [&listener.fd, &accepted, &a, &b] {
+            assert!(fcntl_getfd(fd).unwrap().contains(FdFlags::CLOEXEC));
+            assert!(rustix::fs::fcntl_getfl(fd).unwrap().contains(rustix::fs::OFlags::NONBLOCK));
+        }
+        assert!(rustix::net::sockopt::tcp_nodelay(&accepted).unwrap());
+        drop(client);
+    }
+
+    #[test]
+    fn an_empty_backlog_would_block() {
+        let listener = listen_tcp(0).unwrap();
+        let none = accept(listener.fd.as_fd());
+        assert_eq!(none.result.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(none.exhausted);
+    }
+
+    #[test]
+    fn n14_a_peer_of_this_process_is_the_same_user() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = listen_unix(&path).unwrap();
+        let client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let accepted = accept(listener.fd.as_fd()).result.unwrap();
+        assert!(peer_is_same_user(&accepted).unwrap());
+        assert!(peer_is_same_user(&client).unwrap());
+    }
+}

@@ -1,0 +1,297 @@
+//! Moving bytes: one call each, told exactly how many went.
+
+use super::buffers::with_gather_buffer;
+use super::{GATHER_BELOW, WRITE_MAX};
+use crate::runtime::{Direction, Io, Tried};
+use crate::turn::{Freshness, Transport};
+use hostwire_core::body::BodyLease;
+use hostwire_core::endpoint::WriteFailure;
+use hostwire_core::transmit::MAX_SEGMENTS;
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A connected stream socket under a runtime: what [`turn`](crate::turn::turn) reads and writes.
+pub struct Socket<I> {
+    io: I,
+}
+
+impl<I: Io> Socket<I> {
+    /// A socket that is already connected.
+    pub const fn new(io: I) -> Self {
+        Self { io }
+    }
+
+    /// The registered descriptor, to wait for.
+    pub const fn io(&self) -> &I {
+        &self.io
+    }
+}
+
+impl<I> fmt::Debug for Socket<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Socket").finish_non_exhaustive()
+    }
+}
+
+impl<I: Io> Transport for Socket<I> {
+    const WRITE_FAILURE: WriteFailure = I::WRITE_FAILURE;
+
+    fn read(&self, buffer: &mut [u8], freshness: Freshness) -> Tried<usize> {
+        match freshness {
+            Freshness::Known => self.io.try_io(Direction::Read, |fd| receive(fd, buffer)),
+            Freshness::Asked => receive(self.io.as_fd(), buffer),
+        }
+    }
+
+    fn read_lease(&self, lease: &mut BodyLease, freshness: Freshness) -> Tried<usize> {
+        match freshness {
+            Freshness::Known => self.io.try_io(Direction::Read, |fd| receive_lease(fd, lease)),
+            Freshness::Asked => receive_lease(self.io.as_fd(), lease),
+        }
+    }
+
+    fn write(&self, segments: &[&[u8]]) -> Tried<usize> {
+        self.io.try_io(Direction::Write, |fd| send_segments(fd, segments))
+    }
+
+    fn half_close(&self) -> io::Result<()> {
+        half_close(self.io.as_fd())
+    }
+}
+
+/// A connected non-blocking stream socket without a runtime: for a loop of one's own around `poll` or `epoll`.
+#[derive(Debug)]
+pub struct FdTransport(pub OwnedFd);
+
+impl Transport for FdTransport {
+    const WRITE_FAILURE: WriteFailure = WriteFailure::NothingAccepted;
+
+    fn read(&self, buffer: &mut [u8], _freshness: Freshness) -> Tried<usize> {
+        receive(self.0.as_fd(), buffer)
+    }
+
+    fn read_lease(&self, lease: &mut BodyLease, _freshness: Freshness) -> Tried<usize> {
+        receive_lease(self.0.as_fd(), lease)
+    }
+
+    fn write(&self, segments: &[&[u8]]) -> Tried<usize> {
+        send_segments(self.0.as_fd(), segments)
+    }
+
+    fn half_close(&self) -> io::Result<()> {
+        half_close(self.0.as_fd())
+    }
+}
+
+fn half_close(fd: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::shutdown(fd, Shutdown::Write)?)
+}
+
+fn tried(result: Result<usize, Errno>, could: usize) -> Tried<usize> {
+    match result {
+        Ok(n) => Tried { result: Ok(n), exhausted: n < could },
+        Err(error) => Tried { exhausted: error == Errno::AGAIN, result: Err(error.into()) },
+    }
+}
+
+/// One `recv`. Zero bytes for a nonempty buffer are the end of input.
+pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Tried<usize> {
+    let could = buffer.len();
+    tried(retry_on_intr(|| rustix::net::recv(fd, &mut *buffer, RecvFlags::empty())).map(|(_, n)| n), could)
+}
+
+/// One `recv` straight into a big body's own buffer, of at most the lease's room. Zero bytes are the end of input.
+pub fn receive_lease(fd: BorrowedFd<'_>, lease: &mut BodyLease) -> Tried<usize> {
+    let room = lease.room();
+    let buffer = lease.buffer();
+    let before = buffer.len();
+    let spare = buffer.capacity() - before;
+    if spare == 0 || spare > room {
+        // Not the buffer that was lent: read nothing into it.
+        return Tried { result: Err(io::ErrorKind::InvalidInput.into()), exhausted: true };
+    }
+    let result =
+        retry_on_intr(|| rustix::net::recv(fd, spare_capacity(&mut *buffer), RecvFlags::empty())).map(|_| ());
+    tried(result.map(|()| buffer.len() - before), spare)
+}
+
+enum Piece {
+    /// A part of the gather buffer.
+    Gathered(Range<usize>),
+    /// A part of the segment of this index.
+    Direct(usize, usize),
+}
+
+/// One `sendmsg` of at most [`WRITE_MAX`] bytes: short segments copied together, long ones pointed at.
+///
+/// Never raises SIGPIPE, whatever the process has done with that signal.
+pub fn send_segments(fd: BorrowedFd<'_>, segments: &[&[u8]]) -> Tried<usize> {
+    with_gather_buffer(|gathered| {
+        let mut pieces: [Option<Piece>; MAX_SEGMENTS] = [const { None }; MAX_SEGMENTS];
+        let (mut count, mut total, mut run) = (0, 0, 0);
+        for (index, segment) in segments.iter().take(MAX_SEGMENTS).enumerate() {
+            let take = segment.len().min(WRITE_MAX - total);
+            if take < GATHER_BELOW {
+                gathered.extend_from_slice(segment.get(..take).unwrap_or_default());
+            } else {
+                push_run(&mut pieces, &mut count, &mut run, gathered.len());
+                push(&mut pieces, &mut count, Piece::Direct(index, take));
+            }
+            total += take;
+            if total == WRITE_MAX {
+                break;
+            }
+        }
+        push_run(&mut pieces, &mut count, &mut run, gathered.len());
+        let slice = |piece: &Piece| match piece {
+            Piece::Gathered(range) => gathered.get(range.clone()).unwrap_or_default(),
+            Piece::Direct(index, take) => {
+                segments.get(*index).and_then(|segment| segment.get(..*take)).unwrap_or_default()
+            }
+        };
+        let result = if let [Some(only), ..] = &pieces[..]
+            && count == 1
+        {
+            retry_on_intr(|| rustix::net::send(fd, slice(only), SendFlags::NOSIGNAL))
+        } else {
+            let mut vector = [IoSlice::new(&[]); MAX_SEGMENTS];
+            for (entry, piece) in vector.iter_mut().zip(pieces.iter().flatten()) {
+                *entry = IoSlice::new(slice(piece));
+            }
+            let vector = vector.get(..count).unwrap_or_default();
+            retry_on_intr(|| {
+                rustix::net::sendmsg(fd, vector, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+            })
+        };
+        tried(result, total)
+    })
+}
+
+fn push(pieces: &mut [Option<Piece>], count: &mut usize, piece: Piece) {
+    if let Some(slot) = pieces.get_mut(*count) {
+        *slot = Some(piece);
+        *count += 1;
+    }
+}
+
+fn push_run(pieces: &mut [Option<Piece>], count: &mut usize, run: &mut usize, end: usize) {
+    if end > *run {
+        push(pieces, count, Piece::Gathered(*run..end));
+        *run = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pair;
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn drain(fd: &OwnedFd) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut buffer = vec![0; 1 << 20];
+        while let Ok(n) = receive(fd.as_fd(), &mut buffer).result {
+            if n == 0 {
+                break;
+            }
+            all.extend_from_slice(&buffer[..n]);
+        }
+        all
+    }
+
+    #[test]
+    fn short_and_long_segments_leave_in_order() {
+        let (a, b) = pair().unwrap();
+        let long = vec![7_u8; GATHER_BELOW];
+        let cases: [&[&[u8]]; 6] = [
+            &[b"one"],
+            &[b"one", b"two", b"three"],
+            &[&long],
+            &[b"head", &long, b"head", b"tail"],
+            &[&long, &long, b"x", &long],
+            &[b"", &long, b""],
+        ];
+        for segments in cases {
+            let expected: Vec<u8> = segments.concat();
+            let sent = send_segments(a.as_fd(), segments);
+            assert_eq!(sent.result.unwrap(), expected.len());
+            assert!(!sent.exhausted);
+            assert_eq!(drain(&b), expected);
+        }
+    }
+
+    #[test]
+    fn the_most_segments_of_an_offer_fit_one_call() {
+        let (a, b) = pair().unwrap();
+        let long = vec![9_u8; GATHER_BELOW];
+        let segments: Vec<&[u8]> =
+            (0..MAX_SEGMENTS).map(|i| if i % 2 == 0 { &b"h"[..] } else { &long[..] }).collect();
+        let mut sent = 0;
+        let expected = segments.concat();
+        let mut got = Vec::new();
+        while sent < expected.len() {
+            // What is left, as the core would offer it again.
+            let mut left = sent;
+            let rest: Vec<&[u8]> = segments
+                .iter()
+                .filter_map(|segment| {
+                    let skip = left.min(segment.len());
+                    left -= skip;
+                    (skip < segment.len()).then(|| &segment[skip..])
+                })
+                .collect();
+            sent += send_segments(a.as_fd(), &rest).result.unwrap();
+            got.extend(drain(&b));
+        }
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn one_write_is_bounded() {
+        let (a, _b) = pair().unwrap();
+        let huge = vec![1_u8; 3 * WRITE_MAX];
+        let sent = send_segments(a.as_fd(), &[b"head", &huge, b"tail"]);
+        assert!(sent.result.unwrap() <= WRITE_MAX);
+    }
+
+    #[test]
+    fn a_full_socket_is_exhausted_and_then_blocks() {
+        let (a, _b) = pair().unwrap();
+        let chunk = vec![1_u8; WRITE_MAX];
+        loop {
+            let sent = send_segments(a.as_fd(), &[&chunk]);
+            match sent.result {
+                Ok(n) => assert_eq!(sent.exhausted, n < WRITE_MAX),
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    assert!(sent.exhausted);
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn b125_a_dead_peer_is_an_error() {
+        let (a, b) = pair().unwrap();
+        drop(b);
+        let sent = send_segments(a.as_fd(), &[b"x"]);
+        assert_eq!(sent.result.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert!(!sent.exhausted);
+    }
+
+    #[test]
+    fn half_closing_ends_the_peers_input_only() {
+        let (a, b) = pair().unwrap();
+        half_close(a.as_fd()).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(receive(b.as_fd(), &mut buffer).result.unwrap(), 0);
+        assert_eq!(send_segments(b.as_fd(), &[b"back"]).result.unwrap(), 4);
+        assert_eq!(receive(a.as_fd(), &mut buffer).result.unwrap(), 4);
+    }
+}

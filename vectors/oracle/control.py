@@ -13,7 +13,7 @@ RESERVED = {"module_id": "lab-reserved", "module_version": "*", "roles": ["manag
 
 
 def catalog(*modules):
-    return {"op": "catalog.list", "generation": 1, "modules": list(modules), "subc_ops": SUBC_OPS}
+    return {"op": "catalog.list", "generation": "*", "modules": list(modules), "subc_ops": SUBC_OPS}
 
 
 def still_usable(corr=3):
@@ -232,7 +232,7 @@ def client():
     }
     assert size(compact(example)) == 173
     writes = File("control/client-writes.vec", "exchange", "Control requests as our client writes them, byte for byte",
-                  subject="client", auth="elided", after="../setup/client-tcp.vec", play="core")
+                  subject="client", auth="elided", after="../setup/client-tcp.vec")
     named = dict(op="r", kind="tool_provider", module="magic-context")
     writes.case("C10 W11", "the contract's route.open: what is absent is left out",
                 command("open_route", IDENTITY_FIELDS, **named), expect("Request", 0, 0, 2, body=example))

@@ -107,6 +107,7 @@ def files():
             case(life, "P6", f"{name} {what}", False, record(**{name: value}))
     for what, value in (("of 63 digits", "a" * 63), ("of 65 digits", "a" * 65), ("in capitals", "A" * 64)):
         case(life, "P6", f"digest {what}", False, record(payload_manifest_digest=value))
+    case(life, "P6", "an unknown member", False, record(extra=1))
     case(life, "P6", "schema 2", False, record(schema=2))
     case(life, "P6", "schema 1.0", False, raw(record(), '"schema":1', '"schema":1.0'))
     case(life, "P6", "a negative time", False, record(written_at_ms=-1))

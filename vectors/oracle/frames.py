@@ -6,7 +6,7 @@ from wire import (
     recv_malformed,
 )
 from world import (
-    ANSWER, BODY, CHANNEL, EPOCH, IDENTITY_FIELDS, OPENED, ROUTE, client_call, client_request, client_response,
+    ANSWER, BODY, CHANNEL, EPOCH, HANG, IDENTITY_FIELDS, OPENED, ROUTE, client_call, client_request, client_response,
     host_call, host_request, host_response, route_open, settled, text_error,
 )
 
@@ -34,7 +34,7 @@ def host():
         wrong.case(rules, f"{kind} with identity {'/'.join(map(str, identity))}", recv(kind, *identity),
                    closed("wrong_frame"))
     wrong.case("F1 W1", "the header alone is enough", recv_head("Response", 1000, *ROUTE, 3), closed("wrong_frame"))
-    wrong.case("F1 G3", "a running request gets nothing", *host_request(), recv("Ping", 0, 0, 1),
+    wrong.case("F1 G3", "a running request gets nothing", *host_request(body=HANG), recv("Ping", 0, 0, 1),
                closed("wrong_frame"))
 
     stale = File("frames/host-stale.vec", "exchange", "Well-shaped but stale: nothing current is touched", **base)
@@ -55,21 +55,22 @@ def host():
     fine.case("F9 Q5", "a response repeats the identity", *host_call())
     fine.case("F9 Q2", "correlations may leave gaps, up to the last one", *host_call(2**32), *host_call(2**53 + 1),
               *host_call(2**64 - 1))
-    fine.case("F9", "answers in another order than the requests", *host_request(3), *host_request(4),
+    order = File("frames/host-order.vec", "exchange", "Answers as their handlers end", **base, play="core")
+    order.case("F9", "answers in another order than the requests", *host_request(3), *host_request(4),
               *host_response(4), *host_response(3))
     fine.case("W2", "an empty request and an empty response", *host_request(body=b""), *host_response(body=b""))
     fine.case("W11", "a binary request, a binary response",
               recv("Request", *ROUTE, 3, BODY, flags=0x03),
               event("request", [("body", BODY)], channel=CHANNEL, epoch=EPOCH, corr=3, binary="yes"),
-              command("respond", [("body", ANSWER)], channel=CHANNEL, epoch=EPOCH, corr=3, binary="yes"),
-              expect("Response", *ROUTE, 3, body=ANSWER, flags=0x0B))
+              command("respond", [("body", BODY)], channel=CHANNEL, epoch=EPOCH, corr=3, binary="yes"),
+              expect("Response", *ROUTE, 3, body=BODY, flags=0x0B))
     for flags, name in ((0x00, "passive"), (0x04, "background"), (0x1A, "interactive, last, expedite")):
         fine.case("W11", f"a request that is {name}",
                   recv("Request", *ROUTE, 3, BODY, flags=flags),
                   event("request", [("body", BODY)], channel=CHANNEL, epoch=EPOCH, corr=3, binary="no"),
                   *host_response())
     fine.case("F9 C6", "an error",
-              *host_request(), command("fail", channel=CHANNEL, epoch=EPOCH, corr=3, code="nope", message="no"),
+              *host_request(body=b'{"do":"fail","code":"nope","message":"no"}'), command("fail", channel=CHANNEL, epoch=EPOCH, corr=3, code="nope", message="no"),
               expect_json("Error", *ROUTE, 3, {"code": "nope", "message": "no"}))
     fine.case("Q2 V44", "a correlation for the second time", *host_call(), recv("Request", *ROUTE, 3, BODY),
               closed("watermark"))
@@ -89,7 +90,7 @@ def host():
     for count in (21, 28):
         ends.case("W2 V14 AE2", f"EOF after {count} bytes of 29", recv_first(count, "Request", *ROUTE, 3, BODY), eof(),
                   closed("corruption"))
-    ends.case("G3 V14", "EOF while a request runs: nothing is emitted", *host_request(), eof(), closed("eof"))
+    ends.case("G3 V14", "EOF while a request runs: nothing is emitted", *host_request(body=HANG), eof(), closed("eof"))
     for error, kind, more in (
         ("unsupported_version", "Request", dict(ver=1)), ("unknown_type", 12, dict(flags=0)),
         ("reserved_flags", "Request", dict(flags=0x42)), ("invalid_priority", "Request", dict(flags=0x06)),
@@ -109,12 +110,12 @@ def host():
 
     large = File("frames/host-largest.vec", "exchange", "A body of exactly 64 MiB", **base)
     large.case("W7 W12 V12", "a request of 64 MiB is dispatched", *host_request(body=Fill(0, MAX_BODY)),
-               *host_response())
-    return [wrong, stale, fine, ends, large]
+               *host_response(body=Fill(0, MAX_BODY)))
+    return [wrong, stale, fine, order, ends, large]
 
 
 def client():
-    base = dict(subject="client", auth="elided", after="../setup/client-route.vec", play="core")
+    base = dict(subject="client", auth="elided", after="../setup/client-route.vec")
 
     wrong = File("frames/client-wrong.vec", "exchange", "Frames that a host may not send: the client closes", **base)
     for kind, identity, body in (

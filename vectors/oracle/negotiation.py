@@ -144,7 +144,7 @@ def big_parameters(count):
 
 
 def client():
-    base = dict(subject="client", auth="elided", after="../setup/client-auth.vec", play="core")
+    base = dict(subject="client", auth="elided", after="../setup/client-auth.vec")
     asked = expect_json("Request", 0, 0, 1, negotiate())
 
     tcp = File("negotiation/client-tcp.vec", "exchange", "A client that offers tcp alone", **base)

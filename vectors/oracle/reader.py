@@ -199,9 +199,10 @@ def lifecycle_ok(data):
         value = strict(data)
     except (ValueError, RecursionError):
         return False
+    members = {"schema", "phase", "launch_id", "daemon_id", "payload_manifest_digest", "pid", "written_at_ms"}
     hexes = lambda name, pattern: isinstance(value.get(name), str) and re.fullmatch(pattern, value[name])
     return bool(
-        isinstance(value, dict) and natural(value.get("schema"), 1, 1)
+        isinstance(value, dict) and set(value) == members and natural(value.get("schema"), 1, 1)
         and value.get("phase") in ("starting", "running", "stopping")
         and hexes("launch_id", "[0-9a-f]{32}") and hexes("daemon_id", "[0-9a-f]{32}")
         and hexes("payload_manifest_digest", "([0-9a-f]{64})?")

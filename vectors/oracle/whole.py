@@ -12,13 +12,12 @@ ELIDED = Step("auth", "elided")
 def files():
     out = []
     for subject, tcp, route in (("client", CLIENT_TCP, CLIENT_ROUTE), ("host", HOST_TCP, HOST_ROUTE)):
-        more = {"play": "core"} if subject == "client" else {}
         for name, about, rules, steps in (
             ("auth", "Authenticated, nothing negotiated", "A9", []),
             ("tcp", "Authenticated, TCP selected", "N5", tcp),
             ("route", "Authenticated, TCP selected, one route open", "R1", [*tcp, *route]),
         ):
-            file = File(f"setup/{subject}-{name}.vec", "exchange", about, subject=subject, auth="elided", **more)
+            file = File(f"setup/{subject}-{name}.vec", "exchange", about, subject=subject, auth="elided")
             file.case(rules, about[0].lower() + about[1:], ELIDED, *steps)
             out.append(file)
 

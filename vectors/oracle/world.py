@@ -66,9 +66,10 @@ CLIENT_ROUTE = [
     event("route_opened", op="r", channel=CHANNEL, epoch=EPOCH),
 ]
 
-# One request.
+# One request. `lab` gives a body that is no JSON back as it is, so that a real host can play these.
 
 BODY = b"\x00\x01hello\xff"
+HANG = b'{"do":"hang"}'
 ANSWER = b"\xff\xfeanswer"
 
 
@@ -80,7 +81,7 @@ def host_request(corr=3, body=BODY, route=ROUTE):
     ]
 
 
-def host_response(corr=3, body=ANSWER, route=ROUTE):
+def host_response(corr=3, body=BODY, route=ROUTE):
     return [
         command("respond", [("body", body)], channel=route[0], epoch=route[1], corr=corr),
         expect("Response", *route, corr, body=body),

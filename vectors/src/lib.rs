@@ -11,6 +11,8 @@ mod format;
 mod lex;
 mod load;
 mod parse;
+mod peer;
+mod replay;
 
 pub use bytes::Bytes;
 pub use format::{
@@ -19,3 +21,5 @@ pub use format::{
 };
 pub use lex::LoadError;
 pub use load::{files, load, load_all};
+pub use peer::{LabHost, Peer, Surroundings};
+pub use replay::{Difference, Divergence, replay_core};

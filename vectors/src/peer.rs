@@ -1,0 +1,364 @@
+//! The raw peer: plays a vector over a blocking socket against any program that speaks the protocol.
+//!
+//! Owns one `std::net::TcpStream`. Whoever started the other program does what the vector's commands say, and compares what
+//! that program reports, through [`Surroundings`]. Bytes are judged here, in the same way as against the core.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hostwire_core::auth::{ClientHandshake, Credentials, HostHandshake, MessageReader, Nonce};
+use serde_json::Value;
+
+use crate::bytes::Bytes;
+use crate::format::{Action, Body, Case, Exchange, Expect, Field, Pattern, Report, Step, Subject, Vector};
+use crate::replay::matching::{compare, next_len, shown};
+use crate::replay::{Difference, Divergence};
+
+/// The program around the subject, as the peer's owner runs it.
+pub trait Surroundings {
+    /// Does what the vector says, such as sending a request from a client under test.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not be done, for people.
+    fn command(&mut self, command: &Report) -> Result<(), String>;
+
+    /// Waits for the subject's next report and compares it.
+    ///
+    /// # Errors
+    ///
+    /// What differs.
+    fn event(&mut self, expected: &Report) -> Result<(), Vec<Difference>>;
+}
+
+/// A host that serves hostwire's own test components. It echoes, and what it sees inside is not asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LabHost;
+
+impl Surroundings for LabHost {
+    fn command(&mut self, _command: &Report) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn event(&mut self, _expected: &Report) -> Result<(), Vec<Difference>> {
+        Ok(())
+    }
+}
+
+/// One end of a connection to a program under test.
+pub struct Peer {
+    stream: TcpStream,
+    credentials: Credentials,
+    nonce: [u8; 32],
+    patience: Duration,
+    /// What has come and no step has named yet.
+    sent: Vec<u8>,
+    /// The subject has ended its side, or the connection is reset.
+    ended: bool,
+    /// The route that the vector names by its own numbers, and the numbers that the subject chose.
+    route: Option<Learned>,
+}
+
+#[derive(Clone, Copy)]
+struct Learned {
+    channel: u16,
+    epoch: u32,
+    real_channel: u16,
+    real_epoch: u32,
+}
+
+impl Peer {
+    /// A peer on a fresh connection: for a host under test one that was dialled, for a client under test one that was
+    /// accepted. `nonce` is this end's and must be fresh (A2). `patience` is how long one step waits for the subject.
+    #[must_use]
+    pub fn new(stream: TcpStream, credentials: Credentials, nonce: [u8; 32], patience: Duration) -> Self {
+        Self { stream, credentials, nonce, patience, sent: Vec::new(), ended: false, route: None }
+    }
+
+    /// Whether a case can be played over a socket at all.
+    #[must_use]
+    pub fn can_play(vector: &Vector, case: &Case) -> bool {
+        let Some(exchange) = &vector.exchange else { return false };
+        let Body::Exchange(steps) = &case.body else { return false };
+        let timeless = |step: &Step| !matches!(step.action, Action::Advance(_) | Action::Socket(_));
+        !exchange.core_only && exchange.before.iter().chain(steps).all(timeless)
+    }
+
+    /// Plays one case. The connection is used up.
+    ///
+    /// # Errors
+    ///
+    /// The first divergence; also one where the case cannot be played over a socket.
+    pub fn play(
+        mut self,
+        vector: &Vector,
+        case: &Case,
+        around: &mut dyn Surroundings,
+    ) -> Result<(), Divergence> {
+        let (Some(exchange), Body::Exchange(steps), true) =
+            (&vector.exchange, &case.body, Self::can_play(vector, case))
+        else {
+            let what = vec![Difference::new("case", "one that a socket can play", "one for the core only")];
+            let file = Arc::from(vector.path.display().to_string());
+            return Err(Divergence { file, line: case.line, manner: MANNER, differences: what });
+        };
+        let mut last = None;
+        for step in exchange.before.iter().chain(steps) {
+            self.step(exchange, step, around).map_err(|differences| blame(step, differences))?;
+            last = Some(step);
+        }
+        match last {
+            Some(step) if !self.sent.is_empty() => {
+                Err(blame(step, vec![Difference::new("sent", "nothing more", shown(&self.sent))]))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn step(
+        &mut self,
+        exchange: &Exchange,
+        step: &Step,
+        around: &mut dyn Surroundings,
+    ) -> Result<(), Vec<Difference>> {
+        match &step.action {
+            Action::Recv(fields) => self.write(&self.translated(fields)),
+            Action::Expect(expect) => self.expect(expect),
+            Action::Event(expected) => around.event(expected),
+            Action::Command(command) => {
+                around.command(command).map_err(|why| vec![Difference::new("command", "done", why)])
+            }
+            Action::Eof => {
+                // A subject that has closed already has seen the end.
+                let _gone = self.stream.shutdown(Shutdown::Write);
+                Ok(())
+            }
+            Action::Closed(_) => self.closed(),
+            Action::Auth => self.authenticate(exchange.subject),
+            Action::Advance(_) | Action::Socket(_) => {
+                Err(vec![Difference::new("step", "one that a socket can play", "one for the core only")])
+            }
+        }
+    }
+
+    /// The bytes of a step, with the route's numbers as the subject chose them.
+    fn translated(&self, fields: &[Field]) -> Vec<u8> {
+        let number = |name: &str| {
+            let field = fields.iter().find(|field| field.name == name)?;
+            let mut wide = [0; 4];
+            for (to, from) in wide.iter_mut().zip(field.value.to_vec()) {
+                *to = from;
+            }
+            Some(u32::from_le_bytes(wide))
+        };
+        let real = match (self.route, number("channel"), number("epoch")) {
+            (Some(route), Some(channel), Some(epoch)) if channel == u32::from(route.channel) => {
+                Some((route.real_channel, route.real(epoch)))
+            }
+            (Some(_) | None, Some(_) | None, Some(_) | None) => None,
+        };
+        let mut all = Bytes::default();
+        for field in fields {
+            match (field.name.as_str(), real) {
+                ("channel", Some((channel, _))) => all.push(channel.to_le_bytes().to_vec()),
+                ("epoch", Some((_, epoch))) => all.push(epoch.to_le_bytes().to_vec()),
+                (_, Some(_) | None) => all.extend(&field.value),
+            }
+        }
+        all.to_vec()
+    }
+
+    /// Sends, and takes what comes meanwhile: a subject that cannot write may stop reading.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Vec<Difference>> {
+        let until = Instant::now() + self.patience;
+        let failed =
+            |error: std::io::Error| vec![Difference::new("socket", "to take bytes", error.to_string())];
+        self.stream.set_write_timeout(Some(Duration::from_millis(20))).map_err(failed)?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
+                Err(error) if is_timeout(&error) && Instant::now() < until => {
+                    self.read(Duration::from_millis(1))?
+                }
+                // The subject has ended the connection: a later step says whether it should have.
+                Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+                    return Ok(());
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is there, waiting so long for the first of it.
+    fn read(&mut self, wait: Duration) -> Result<(), Vec<Difference>> {
+        let failed =
+            |error: std::io::Error| vec![Difference::new("socket", "to be readable", error.to_string())];
+        self.stream.set_read_timeout(Some(wait)).map_err(failed)?;
+        let mut buffer = vec![0; 65_536];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.ended = true,
+            Ok(count) => self.sent.extend(buffer.iter().take(count)),
+            Err(error) if is_timeout(&error) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset) => self.ended = true,
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, expect: &Expect) -> Result<(), Vec<Difference>> {
+        let until = Instant::now() + self.patience;
+        let len = loop {
+            match next_len(expect, &self.sent) {
+                Some(len) => break len,
+                None if self.ended || Instant::now() >= until => {
+                    let end = if self.ended { ", then the end" } else { ", then silence" };
+                    return Err(vec![Difference::new("sent", "a message", shown(&self.sent) + end)]);
+                }
+                None => self.read(Duration::from_millis(20))?,
+            }
+        };
+        let message: Vec<u8> = self.sent.drain(..len).collect();
+        let expect = self.learned(expect, &message);
+        let differences = compare(&expect, &message);
+        if differences.is_empty() { Ok(()) } else { Err(differences) }
+    }
+
+    /// The expectation in the subject's numbers; an answer to `route.open` is where they are learned.
+    fn learned(&mut self, expect: &Expect, message: &[u8]) -> Expect {
+        let Expect::Frame(fields) = expect else { return expect.clone() };
+        let mut fields = fields.clone();
+        for (name, pattern) in &mut fields {
+            if let Pattern::Json(value) = pattern
+                && let Some(route) = Learned::from(value, message.get(21..).unwrap_or_default())
+            {
+                self.route = Some(route);
+                *value = serde_json::json!({
+                    "op": "route.open", "route_channel": route.real_channel, "route_epoch": route.real_epoch,
+                });
+            }
+            if let (Some(route), Pattern::Exact(bytes)) = (self.route, &mut *pattern) {
+                let raw = bytes.to_vec();
+                let real = match name.as_str() {
+                    "channel" if raw == route.channel.to_le_bytes() => {
+                        route.real_channel.to_le_bytes().to_vec()
+                    }
+                    "epoch" if raw != [0; 4] => match raw.first_chunk::<4>() {
+                        Some(epoch) => route.real(u32::from_le_bytes(*epoch)).to_le_bytes().to_vec(),
+                        None => raw,
+                    },
+                    _ => raw,
+                };
+                *bytes = Bytes::default();
+                bytes.push(real);
+            }
+        }
+        // An epoch belongs to its channel: on another one it stays what the vector says.
+        if let (Some(route), Expect::Frame(original)) = (self.route, expect) {
+            let other = original.iter().any(|(name, pattern)| {
+                name == "channel"
+                    && matches!(pattern, Pattern::Exact(bytes) if bytes.to_vec() != route.channel.to_le_bytes())
+            });
+            let epoch = original.iter().find(|(name, _)| name == "epoch");
+            if let (true, Some((_, epoch)), Some((_, slot))) =
+                (other, epoch, fields.iter_mut().find(|(name, _)| name == "epoch"))
+            {
+                *slot = epoch.clone();
+            }
+        }
+        Expect::Frame(fields)
+    }
+
+    fn closed(&mut self) -> Result<(), Vec<Difference>> {
+        let until = Instant::now() + self.patience;
+        while !self.ended && self.sent.is_empty() {
+            if Instant::now() >= until {
+                return Err(vec![Difference::new("socket", "to be closed", "open")]);
+            }
+            self.read(Duration::from_millis(20))?;
+        }
+        if self.sent.is_empty() {
+            return Ok(());
+        }
+        Err(vec![Difference::new("sent", "nothing more", shown(&self.sent))])
+    }
+
+    fn message(&mut self) -> Result<Vec<u8>, Vec<Difference>> {
+        let until = Instant::now() + self.patience;
+        let mut reader = MessageReader::new();
+        loop {
+            let (taken, body) =
+                reader.handle_input(&self.sent).map_err(|error| handshake(&error.to_string()))?;
+            self.sent.drain(..taken);
+            match body {
+                Some(body) => return Ok(body),
+                None if self.ended || Instant::now() >= until => return Err(handshake("no message came")),
+                None => self.read(Duration::from_millis(20))?,
+            }
+        }
+    }
+
+    fn authenticate(&mut self, subject: Subject) -> Result<(), Vec<Difference>> {
+        let wrong = |error: hostwire_core::auth::AuthError| handshake(&error.to_string());
+        let nonce = Nonce::new(self.nonce);
+        match subject {
+            Subject::Host => {
+                let client =
+                    ClientHandshake::new(self.credentials.clone(), nonce, "client").map_err(wrong)?;
+                self.write(&client.hello())?;
+                let (proof, _done) = client.handle_server_hello(&self.message()?).map_err(wrong)?;
+                self.write(&proof)
+            }
+            Subject::Client => {
+                let Credentials { key, daemon_id, daemon_ver } = self.credentials.clone();
+                let host = HostHandshake::new(key, daemon_id, &daemon_ver, nonce).map_err(wrong)?;
+                let (challenge, rest) = host.handle_client_hello(&self.message()?).map_err(wrong)?;
+                self.write(&challenge)?;
+                rest.handle_client_auth(&self.message()?).map(drop).map_err(wrong)
+            }
+        }
+    }
+}
+
+impl Learned {
+    /// From what the vector says a `route.open` is answered with, and the answer.
+    fn from(expected: &Value, answer: &[u8]) -> Option<Self> {
+        let answer: Value = serde_json::from_slice(answer).ok()?;
+        let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64);
+        let channel =
+            |value: &Value| number(value, "route_channel").and_then(|number| u16::try_from(number).ok());
+        let epoch =
+            |value: &Value| number(value, "route_epoch").and_then(|number| u32::try_from(number).ok());
+        Some(Self {
+            channel: channel(expected)?,
+            epoch: epoch(expected)?,
+            real_channel: channel(&answer)?,
+            real_epoch: epoch(&answer)?,
+        })
+    }
+
+    /// An epoch of the vector's route, as far from the real one as it is from the vector's; never zero.
+    fn real(&self, epoch: u32) -> u32 {
+        match self.real_epoch.wrapping_add(epoch.wrapping_sub(self.epoch)) {
+            0 => u32::MAX,
+            real => real,
+        }
+    }
+}
+
+const MANNER: &str = "over a socket";
+
+fn blame(step: &Step, differences: Vec<Difference>) -> Divergence {
+    Divergence { file: Arc::clone(&step.file), line: step.line, manner: MANNER, differences }
+}
+
+fn handshake(why: &str) -> Vec<Difference> {
+    vec![Difference::new("handshake", "to be done", why)]
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}

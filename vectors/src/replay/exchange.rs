@@ -1,0 +1,365 @@
+//! Exchanges: steps played against one connection of the core, through the calls that every shell makes.
+//!
+//! Keeps two queues, bytes and reports, and judges each step at their fronts. Nothing here knows a role.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostwire_core::Instant;
+use hostwire_core::endpoint::Endpoint;
+
+use super::matching::{compare, next_len, shown};
+use super::{Difference, Divergence};
+use crate::bytes::Bytes;
+use crate::format::{Action, Field, Report, Step};
+
+/// What a connection reports, in the words of vectors.
+#[derive(Debug)]
+pub(super) enum Seen {
+    /// An event that vectors name, with every argument and field that it has.
+    Report { name: &'static str, arguments: Vec<(&'static str, String)>, fields: Vec<(&'static str, Vec<u8>)> },
+    /// The end.
+    Closed(String),
+    /// Something that vectors do not speak of.
+    Silent,
+}
+
+/// One role of the core, as the player needs it.
+pub(super) trait Role {
+    /// The connection.
+    fn endpoint(&mut self) -> &mut dyn Endpoint;
+    /// Its next report.
+    fn poll(&mut self) -> Option<Seen>;
+    /// What the program around it does; an error is a divergence.
+    fn command(&mut self, now: Instant, command: &Report) -> Result<(), String>;
+    /// The peer's side of a handshake that the vector leaves out: given what was sent so far, what to feed next. `None` when done.
+    fn handshake(&mut self, sent: &mut Vec<u8>) -> Option<Vec<u8>>;
+}
+
+/// How bytes are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Each step's bytes in one piece.
+    Steps,
+    /// All bytes that may arrive together in one piece.
+    Together,
+    /// Byte by byte, both ways.
+    Bytewise,
+    /// Large bodies read straight into their buffers.
+    Leased,
+}
+
+impl Manner {
+    pub(super) const ALL: [Self; 4] = [Self::Steps, Self::Together, Self::Bytewise, Self::Leased];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Steps => "each step in one piece",
+            Self::Together => "all that may arrive together in one piece",
+            Self::Bytewise => "byte by byte",
+            Self::Leased => "large bodies read into place",
+        }
+    }
+}
+
+/// All bytes that the subject receives in these steps.
+pub(super) fn received(steps: &[&Step]) -> usize {
+    let size = |step: &&Step| match &step.action {
+        Action::Recv(fields) => fields.iter().map(|field| field.value.len()).sum(),
+        Action::Expect(_)
+        | Action::Event(_)
+        | Action::Command(_)
+        | Action::Advance(_)
+        | Action::Eof
+        | Action::Closed(_)
+        | Action::Auth
+        | Action::Socket(_) => 0,
+    };
+    steps.iter().map(size).sum()
+}
+
+/// Plays the steps in one manner.
+pub(super) fn play(role: &mut dyn Role, steps: &[&Step], manner: Manner) -> Result<(), Divergence> {
+    let mut player = Player {
+        role,
+        manner,
+        now: Instant::ZERO,
+        sent: Vec::new(),
+        reports: VecDeque::new(),
+        refused: false,
+    };
+    player.pump();
+    let mut rest = steps;
+    while let Some((step, more)) = rest.split_first() {
+        rest = more;
+        let blame = |differences: Vec<Difference>| {
+            if differences.is_empty() {
+                return Ok(());
+            }
+            Err(Divergence { file: Arc::clone(&step.file), line: step.line, manner: manner.name(), differences })
+        };
+        match &step.action {
+            Action::Recv(fields) => {
+                blame(player.nothing_left())?;
+                let mut bytes = joined(fields);
+                while let Some((Step { action: Action::Recv(fields), .. }, more)) = next(rest) {
+                    if manner == Manner::Steps {
+                        break;
+                    }
+                    bytes.extend(joined(fields));
+                    rest = more;
+                }
+                let closes = matches!(next(rest), Some((Step { action: Action::Closed(_) | Action::Recv(_), .. }, _)));
+                blame(player.receive(&bytes, closes))?;
+            }
+            Action::Expect(expect) => {
+                let Some(len) = next_len(expect, &player.sent) else {
+                    let what = if player.sent.is_empty() { "nothing".into() } else { shown(&player.sent) };
+                    return blame(vec![Difference::new("sent", "a message", what)]);
+                };
+                let message: Vec<u8> = player.sent.drain(..len).collect();
+                blame(compare(expect, &message))?;
+            }
+            Action::Event(expected) => blame(player.reported(expected))?,
+            Action::Command(command) => {
+                let done = player.role.command(player.now, command);
+                blame(done.err().map(|why| Difference::new("command", "done", why)).into_iter().collect())?;
+                player.pump();
+            }
+            Action::Advance(milliseconds) => {
+                blame(player.nothing_left())?;
+                player.advance(Duration::from_millis((*milliseconds).into()));
+            }
+            Action::Eof => {
+                blame(player.nothing_left())?;
+                player.role.endpoint().handle_eof(player.now);
+                player.pump();
+            }
+            Action::Closed(cause) => blame(player.closed(cause))?,
+            Action::Auth => player.authenticate(),
+            Action::Socket(number) => {
+                let why = format!("a vector for one connection, not for connection {number}");
+                return blame(vec![Difference::new("socket", why, "a second connection")]);
+            }
+        }
+    }
+    let Some(last) = steps.last() else { return Ok(()) };
+    let differences = player.nothing_left();
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Divergence { file: Arc::clone(&last.file), line: last.line, manner: manner.name(), differences })
+}
+
+fn next<'s>(steps: &'s [&'s Step]) -> Option<(&'s Step, &'s [&'s Step])> {
+    steps.split_first().map(|(step, more)| (*step, more))
+}
+
+fn joined(fields: &[Field]) -> Vec<u8> {
+    let mut all = Bytes::default();
+    for field in fields {
+        all.extend(&field.value);
+    }
+    all.to_vec()
+}
+
+struct Player<'r> {
+    role: &'r mut dyn Role,
+    manner: Manner,
+    now: Instant,
+    /// What the subject has sent and no step has named yet.
+    sent: Vec<u8>,
+    /// What it has reported and no step has named yet.
+    reports: VecDeque<Seen>,
+    /// The subject takes no more input.
+    refused: bool,
+}
+
+impl Player<'_> {
+    /// Takes all output and all reports that are there.
+    fn pump(&mut self) {
+        loop {
+            let before = (self.sent.len(), self.reports.len());
+            while let Some(transmit) = self.role.endpoint().poll_transmit(self.now) {
+                let mut segments = [&[][..]; 64];
+                let count = transmit.segments(&mut segments);
+                let mut taken = 0;
+                for segment in segments.iter().take(count) {
+                    if self.manner == Manner::Bytewise {
+                        if let Some(byte) = segment.first() {
+                            self.sent.push(*byte);
+                            taken = 1;
+                            break;
+                        }
+                    } else {
+                        self.sent.extend_from_slice(segment);
+                        taken += segment.len();
+                    }
+                }
+                if transmit.written(taken).is_err() || taken == 0 {
+                    break;
+                }
+            }
+            while let Some(seen) = self.role.poll() {
+                match seen {
+                    Seen::Silent => {}
+                    Seen::Report { .. } | Seen::Closed(_) => self.reports.push_back(seen),
+                }
+            }
+            if before == (self.sent.len(), self.reports.len()) {
+                return;
+            }
+        }
+    }
+
+    /// Feeds input. Where the vector goes on with the end, what the subject no longer takes is not its business.
+    fn receive(&mut self, bytes: &[u8], closes: bool) -> Vec<Difference> {
+        let mut rest = bytes;
+        let mut still = 0;
+        while !rest.is_empty() && !self.refused {
+            if self.manner == Manner::Leased
+                && let Some(mut lease) = self.role.endpoint().lease_body()
+            {
+                let (piece, more) = rest.split_at(lease.room().min(rest.len()).min(100_000));
+                lease.buffer().extend_from_slice(piece);
+                self.role.endpoint().return_body(self.now, lease);
+                rest = more;
+                self.pump();
+                continue;
+            }
+            let most = match self.manner {
+                Manner::Bytewise => 1,
+                // Small enough that the body's first bytes do not bring all of it.
+                Manner::Leased => 4096,
+                Manner::Steps | Manner::Together => rest.len(),
+            };
+            let piece = rest.get(..most).unwrap_or(rest);
+            match self.role.endpoint().handle_input(self.now, piece) {
+                Ok(taken) => {
+                    rest = rest.get(taken..).unwrap_or_default();
+                    still = if taken == 0 { still + 1 } else { 0 };
+                    if still > 2 {
+                        return vec![Difference::new("input", "taken", format!("{} bytes are not", rest.len()))];
+                    }
+                }
+                Err(fault) => {
+                    self.refused = true;
+                    self.pump();
+                    if !closes {
+                        return vec![Difference::new("input", "taken", fault.to_string())];
+                    }
+                }
+            }
+            self.pump();
+        }
+        if self.refused && !closes {
+            return vec![Difference::new("input", "taken", "the connection has ended")];
+        }
+        Vec::new()
+    }
+
+    fn advance(&mut self, by: Duration) {
+        let target = self.now + by;
+        while let Some(at) = self.role.endpoint().deadline().map(|deadline| deadline.at).filter(|at| *at < target) {
+            self.now = self.now.max(at);
+            self.role.endpoint().handle_timeout(self.now);
+            self.pump();
+        }
+        self.now = target;
+        self.role.endpoint().handle_timeout(self.now);
+        self.pump();
+    }
+
+    /// The whole handshake, with the vectors' key and nonces.
+    fn authenticate(&mut self) {
+        while let Some(bytes) = self.role.handshake(&mut self.sent) {
+            if self.receive(&bytes, false).is_empty() {
+                self.pump();
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn reported(&mut self, expected: &Report) -> Vec<Difference> {
+        let Some(seen) = self.reports.pop_front() else {
+            return vec![Difference::new("event", &expected.name, "nothing")];
+        };
+        let (name, arguments, fields) = match seen {
+            Seen::Report { name, arguments, fields } if name == expected.name => (name, arguments, fields),
+            other => return vec![Difference::new("event", &expected.name, said(&other))],
+        };
+        let mut differences = Vec::new();
+        for (key, value) in &expected.arguments {
+            let got = arguments.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str());
+            if got.unwrap_or("none") != value {
+                differences.push(Difference::new(key, value, got.unwrap_or("none")));
+            }
+        }
+        for (key, value) in &expected.fields {
+            let got = fields.iter().find(|(other, _)| other == key).map_or(&[][..], |(_, value)| value);
+            if let Some(at) = value.first_difference(got) {
+                let expected = format!("{} (differs from byte {at})", shown(&value.to_vec()));
+                differences.push(Difference::new(key, expected, shown(got)));
+            }
+        }
+        // A body that the vector does not mention is empty: an event never carries bytes behind its back.
+        for (key, got) in &fields {
+            if *key == "body" && !got.is_empty() && !expected.fields.contains_key("body") && name != "settled" {
+                differences.push(Difference::new(*key, "no bytes", shown(got)));
+            }
+        }
+        differences
+    }
+
+    fn closed(&mut self, cause: &str) -> Vec<Difference> {
+        let mut differences = self.bytes_left();
+        // A lingering close waits for the peer, who closes its side when it has seen the end.
+        if !self.role.endpoint().is_closed() && self.role.endpoint().interest().half_close {
+            self.role.endpoint().handle_eof(self.now);
+            self.pump();
+        }
+        match self.reports.pop_front() {
+            Some(Seen::Closed(got)) if got == cause => {}
+            Some(other) => differences.push(Difference::new("closed", cause, said(&other))),
+            None => differences.push(Difference::new("closed", cause, "open")),
+        }
+        if let Some(other) = self.reports.pop_front() {
+            differences.push(Difference::new("event", "nothing after the end", said(&other)));
+        }
+        if !self.role.endpoint().is_closed() {
+            differences.push(Difference::new("socket", "to be closed", "to be kept open"));
+        }
+        differences
+    }
+
+    fn bytes_left(&mut self) -> Vec<Difference> {
+        if self.sent.is_empty() {
+            return Vec::new();
+        }
+        vec![Difference::new("sent", "nothing more", shown(&self.sent))]
+    }
+
+    fn nothing_left(&mut self) -> Vec<Difference> {
+        let mut differences = self.bytes_left();
+        if let Some(seen) = self.reports.front() {
+            differences.push(Difference::new("event", "nothing more", said(seen)));
+        }
+        differences
+    }
+}
+
+fn said(seen: &Seen) -> String {
+    match seen {
+        Seen::Report { name, arguments, .. } => {
+            let mut line = (*name).to_owned();
+            for (key, value) in arguments {
+                line.push_str(&format!(" {key}={value}"));
+            }
+            line
+        }
+        Seen::Closed(cause) => format!("closed {cause}"),
+        Seen::Silent => "nothing".into(),
+    }
+}

@@ -1,0 +1,76 @@
+//! The replay of vectors against `hostwire-core`, with no socket and no clock but the vector's.
+//!
+//! Owns the comparison: whatever differs is a [`Divergence`] that names file, line, what was expected and what came.
+
+pub(crate) mod matching;
+mod single;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::format::{Body, Case, Vector};
+
+/// The first point where the program under test does not do what a vector says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Divergence {
+    /// The file of the step.
+    pub file: Arc<str>,
+    /// Its line there.
+    pub line: u32,
+    /// How the input was cut when it happened, where that matters.
+    pub manner: &'static str,
+    /// What differs, field by field.
+    pub differences: Vec<Difference>,
+}
+
+/// One thing that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The field or what else is compared.
+    pub what: String,
+    /// What the vector says.
+    pub expected: String,
+    /// What came.
+    pub got: String,
+}
+
+impl Difference {
+    pub(crate) fn new(what: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
+        Self { what: what.into(), expected: expected.into(), got: got.into() }
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        if !self.manner.is_empty() {
+            write!(f, " ({})", self.manner)?;
+        }
+        for Difference { what, expected, got } in &self.differences {
+            write!(f, "\n  {what:<12} expected {expected}\n  {:<12} got      {got}", "")?;
+        }
+        Ok(())
+    }
+}
+
+/// Plays one case of a vector against the core.
+///
+/// An exchange is played several times, each on fresh connections: with every step's bytes in one piece, with all bytes that
+/// may arrive together in one piece, and byte by byte both ways.
+///
+/// # Errors
+///
+/// The first divergence.
+pub fn replay_core(vector: &Vector, case: &Case) -> Result<(), Divergence> {
+    let differences = match &case.body {
+        Body::Header { bytes, result } => single::header(bytes, result),
+        Body::Document { schema, bytes, accepted } => single::document(*schema, bytes, *accepted),
+        Body::Proof { values } => single::proofs(values),
+        Body::Exchange(_) => Vec::new(),
+    };
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let file = Arc::from(vector.path.display().to_string());
+    Err(Divergence { file, line: case.line, manner: "", differences })
+}

@@ -100,7 +100,7 @@ def collect(families):
             for number, text in found:
                 # A test may cite a rule in its name: `w9_the_version_is_judged_first`.
                 named = re.search(r"\bfn ([a-z]{1,2}[1-9]\d?)_", text) if place is proofs else None
-                cited = set(citations(text, families)) | ({named.group(1).upper()} if named else set())
+                cited = set(citations(f"{text} {named.group(1).upper() if named else ''}", families))
                 for rule in cited:
                     note(place, rule, path, number)
     for path in sources(".vec"):

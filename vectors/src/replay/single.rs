@@ -132,7 +132,7 @@ pub(super) fn proofs(values: &BTreeMap<String, Vec<u8>>) -> Vec<Difference> {
     [(Domain::Server, "server_p"), (Domain::Client, "client_p")]
         .into_iter()
         .filter_map(|(domain, name)| {
-            let got = proof(domain, &key, &client, &server, &daemon);
+            let got = proof(&key, domain, &client, &server, &daemon);
             let expected: [u8; 32] = field(values, name);
             (*got.expose() != expected).then(|| Difference::new(name, shown(&expected), shown(got.expose())))
         })

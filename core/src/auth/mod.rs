@@ -33,7 +33,7 @@ pub use secret::{DaemonId, Domain, Key, Nonce, NotADaemonId, Proof, proof};
 use crate::json::ReadError;
 
 /// Why a handshake failed. For the own side's eyes only: the peer is told nothing (A6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
     /// A message over [`MAX_MESSAGE_BYTES`], received or about to be made (A1).

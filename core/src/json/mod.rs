@@ -18,7 +18,7 @@ mod write;
 pub use object::{Member, Members, Object};
 pub use raw::RawJson;
 pub use scan::{MAX_LEVELS, MAX_OPEN_KEYS, SyntaxError};
-pub use value::{Elements, Kind, Measure, Problem, ReadError, Value};
+pub use value::{Elements, Kind, Measure, Problem, ReadError, Value, check_name};
 pub use write::{ArrayWriter, ObjectWriter, write_object};
 
 /// Reads one complete JSON text and returns its root.

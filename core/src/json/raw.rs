@@ -1,10 +1,11 @@
 //! An opaque JSON value that someone else will read: kept as the text it was sent as.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use core::fmt;
 
 use super::scan::SyntaxError;
-use super::value::{Measure, Value};
+use super::value::{Measure, Value, significant};
 
 /// One JSON value, verbatim, without white space around it. Never printed (Z1, N15).
 #[derive(Clone, PartialEq, Eq)]
@@ -32,6 +33,17 @@ impl RawJson {
     #[must_use]
     pub fn value(&self) -> Value<'_> {
         Value::root(&self.text)
+    }
+
+    /// The same value less insignificant white space; within strings, and in numbers, nothing changes (C2).
+    #[must_use]
+    pub fn compacted(&self) -> Self {
+        let compact = significant(&self.text).map(|(byte, _)| byte).collect();
+        // Only ASCII has gone, and none of it from within a character.
+        match String::from_utf8(compact) {
+            Ok(text) => Self { text: text.into() },
+            Err(_) => self.clone(),
+        }
     }
 
     /// Its size, as the limits count it.
@@ -63,7 +75,12 @@ mod tests {
     fn an_opaque_value_is_kept_verbatim_and_never_printed() {
         let raw = RawJson::new(" { \"k\" : 1.0e0 } ").unwrap();
         assert_eq!(raw.text(), "{ \"k\" : 1.0e0 }");
-        assert_eq!(raw.measure(), Measure { compact_bytes: 11, containers: 1 });
+        assert_eq!(raw.measure(), Measure { compact_bytes: 11, containers: 1, levels: 2 });
+        assert_eq!(raw.compacted().text(), "{\"k\":1.0e0}");
+        assert_eq!(
+            RawJson::new("[ \"\\\" é \\\\\" ,\t1 ]").unwrap().compacted().text(),
+            "[\"\\\" é \\\\\",1]"
+        );
         assert_eq!(format!("{raw:?}"), "RawJson(..)");
         assert_eq!(RawJson::new("{\"a\":1,\"a\":1}"), Err(SyntaxError::RepeatedKey));
         assert_eq!(raw.value().object().unwrap().field("k").required().unwrap().text(), "1.0e0");

@@ -16,7 +16,7 @@ pub const MAX_LEVELS: usize = 33;
 pub const MAX_OPEN_KEYS: usize = 16_384;
 
 /// Why a text is not one acceptable JSON value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyntaxError {
     /// The bytes are not UTF-8.

@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 /// What is wrong with a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The text as a whole is not acceptable JSON.
@@ -68,7 +68,7 @@ pub enum Problem {
 }
 
 /// Which member could not be read, and why. Holds nothing of the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{member}: {problem}")]
 pub struct ReadError {
     /// The member's name as the contract spells it; `body` for the root.
@@ -92,6 +92,8 @@ pub struct Measure {
     pub compact_bytes: usize,
     /// Levels of containers: a scalar has 0, `{}` has 1 (C2, N3).
     pub containers: usize,
+    /// Levels of values, scalars included: a scalar and `{}` have 1, `[0]` has 2 (C7).
+    pub levels: usize,
 }
 
 /// One value, within the text it was read from.
@@ -225,12 +227,7 @@ impl<'a> Value<'a> {
     /// [`Problem::WrongType`], [`Problem::TooLong`], [`Problem::Empty`], [`Problem::Nul`].
     pub fn name(&self, max_bytes: usize) -> Result<Cow<'a, str>, ReadError> {
         let string = self.string(max_bytes)?;
-        if string.is_empty() {
-            return Err(self.problem(Problem::Empty));
-        }
-        if string.as_bytes().contains(&0) {
-            return Err(self.problem(Problem::Nul));
-        }
+        check_name(&string, max_bytes).map_err(|problem| self.problem(problem))?;
         Ok(string)
     }
 
@@ -320,30 +317,61 @@ impl<'a> Value<'a> {
     /// The size of this value as the limits on opaque values count it.
     #[must_use]
     pub fn measure(&self) -> Measure {
-        let mut measure = Measure { compact_bytes: 0, containers: 0 };
+        let mut measure = Measure { compact_bytes: 0, containers: 0, levels: 0 };
         let mut depth = 0_usize;
-        let mut in_string = false;
-        let mut escaped = false;
-        for byte in self.text.bytes() {
-            if in_string {
-                in_string = escaped || byte != b'"';
-                escaped = !escaped && byte == b'\\';
-            } else {
-                match byte {
-                    b' ' | b'\t' | b'\n' | b'\r' => continue,
-                    b'"' => in_string = true,
-                    b'{' | b'[' => {
-                        depth += 1;
-                        measure.containers = measure.containers.max(depth);
-                    }
-                    b'}' | b']' => depth = depth.saturating_sub(1),
-                    _ => {}
-                }
-            }
+        for (byte, in_string) in significant(self.text) {
             measure.compact_bytes += 1;
+            if in_string {
+                continue;
+            }
+            match byte {
+                b'{' | b'[' => {
+                    depth += 1;
+                    measure.containers = measure.containers.max(depth);
+                }
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b',' | b':' => {}
+                // A scalar, or a key, whose value lies at least as deep.
+                _ => measure.levels = measure.levels.max(depth + 1),
+            }
         }
+        measure.levels = measure.levels.max(measure.containers);
         measure
     }
+}
+
+/// The bytes of a scanned text less insignificant white space, and whether each stands within a string (behind its
+/// opening quote, up to and with its closing one).
+pub(super) fn significant(text: &str) -> impl Iterator<Item = (u8, bool)> {
+    let mut in_string = false;
+    let mut escaped = false;
+    text.bytes().filter_map(move |byte| {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = !escaped && byte == b'\\';
+            return Some((byte, true));
+        }
+        in_string = byte == b'"';
+        (!matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).then_some((byte, false))
+    })
+}
+
+/// Whether a text is a name as C2 wants it: 1 to `max_bytes` bytes, no NUL.
+///
+/// # Errors
+///
+/// [`Problem::TooLong`], [`Problem::Empty`], [`Problem::Nul`].
+pub fn check_name(text: &str, max_bytes: usize) -> Result<(), Problem> {
+    if text.len() > max_bytes {
+        return Err(Problem::TooLong);
+    }
+    if text.is_empty() {
+        return Err(Problem::Empty);
+    }
+    if text.as_bytes().contains(&0) {
+        return Err(Problem::Nul);
+    }
+    Ok(())
 }
 
 /// The elements of an array, in order.
@@ -562,18 +590,19 @@ mod tests {
 
     #[test]
     fn c2_compact_size_leaves_out_the_space_between_tokens_and_keeps_it_within_strings() {
-        for (text, compact_bytes, containers) in [
-            ("0", 1, 0),
-            ("\"a b\"", 5, 0),
-            ("{}", 2, 1),
-            (" { \"a b\" :\t[ 1 ,\r\n{ } ] } ", 14, 3),
-            (r#"{"a":"\" ] {"}"#, 14, 1),
-            (r#"["\\", " "]"#, 10, 1),
-            (r#"["\\\" x", 1]"#, 12, 1),
-            ("[[],[[]],[]]", 12, 3),
-            ("[0,[0],{\"a\":{}}]", 16, 3),
+        for (text, compact_bytes, containers, levels) in [
+            ("0", 1, 0, 1),
+            ("\"a b\"", 5, 0, 1),
+            ("{}", 2, 1, 1),
+            (" { \"a b\" :\t[ 1 ,\r\n{ } ] } ", 14, 3, 3),
+            (r#"{"a":"\" ] {"}"#, 14, 1, 2),
+            (r#"["\\", " "]"#, 10, 1, 2),
+            (r#"["\\\" x", 1]"#, 12, 1, 2),
+            ("[[],[[]],[]]", 12, 3, 3),
+            ("[0,[0],{\"a\":{}}]", 16, 3, 3),
+            ("[[[],[null]],0]", 15, 3, 4),
         ] {
-            assert_eq!(value(text).measure(), Measure { compact_bytes, containers }, "{text}");
+            assert_eq!(value(text).measure(), Measure { compact_bytes, containers, levels }, "{text}");
         }
     }
 

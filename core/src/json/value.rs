@@ -50,10 +50,13 @@ pub enum Problem {
     /// An integer outside its range.
     #[error("out of range")]
     OutOfRange,
-    /// A string that has more bytes than allowed.
+    /// A string, or an opaque value, that has more bytes than allowed.
     #[error("too long")]
     TooLong,
-    /// A string, array or object that has less than it must.
+    /// An opaque value that is nested deeper than allowed.
+    #[error("nested too deep")]
+    TooDeep,
+    /// A string without a byte where one is needed.
     #[error("empty")]
     Empty,
     /// A string with a NUL in it.

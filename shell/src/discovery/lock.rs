@@ -77,14 +77,14 @@ impl InstanceLock {
         sleep: &mut dyn FnMut(Duration),
     ) -> Result<Self, LockError> {
         for _ in 0..TRIES {
-            if let Some(fd) = try_lock(&run_dir.dir)? {
+            if let Some(fd) = try_lock(&run_dir.dir, &mut || {})? {
                 return Ok(Self { fd, run_dir });
             }
             sleep(PAUSE);
         }
-        let probe = probe_with(&run_dir.location, now_ms, sleep).map_err(HostFileError::from)?;
+        let probe = probe_with(&run_dir.location, now_ms, sleep, &mut || {}).map_err(HostFileError::from)?;
         // Its holder may have ended while we looked: a successor starts the moment the lock is free.
-        match try_lock(&run_dir.dir)? {
+        match try_lock(&run_dir.dir, &mut || {})? {
             Some(fd) => Ok(Self { fd, run_dir }),
             None => Err(LockError::AlreadyRunning(Box::new(probe))),
         }
@@ -104,8 +104,8 @@ impl Drop for InstanceLock {
     }
 }
 
-/// One try. `None`: somebody else holds it, or the file was exchanged meanwhile.
-fn try_lock(dir: &Dir) -> Result<Option<OwnedFd>, HostFileError> {
+/// One try. `None`: somebody else holds it, or the file was exchanged meanwhile. Tests act `between` opening and locking.
+fn try_lock(dir: &Dir, between: &mut dyn FnMut()) -> Result<Option<OwnedFd>, HostFileError> {
     let name = OsStr::new(LOCK_FILE);
     let disk = |action, errno| HostFileError::from(dir.disk(action, name, errno));
     // P1: never followed, never inherited, owner-only from its creation on; a FIFO in its place does not block.
@@ -129,6 +129,7 @@ fn try_lock(dir: &Dir) -> Result<Option<OwnedFd>, HostFileError> {
         }
         Err(why) => return Err(dir.insecure(name, why).into()),
     }
+    between();
     match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK | Errno::INTR) => return Ok(None),
@@ -139,5 +140,98 @@ fn try_lock(dir: &Dir) -> Result<Option<OwnedFd>, HostFileError> {
         Ok(entry) if FileId::of(&entry) == FileId::of(&stat) => Ok(Some(fd)),
         Ok(_) | Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(disk("inspect", errno)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::{Environment, Place};
+    use std::fs;
+
+    fn place() -> (tempfile::TempDir, Location) {
+        let temp = tempfile::tempdir().unwrap();
+        let location =
+            Location::resolve(&Environment::default(), &Place::File(temp.path().join("c.json"))).unwrap();
+        (temp, location)
+    }
+
+    fn acquire(location: &Location, sleep: &mut dyn FnMut(Duration)) -> Result<InstanceLock, LockError> {
+        InstanceLock::acquire_with(RunDir::open_or_create(location).unwrap(), &mut || 0, sleep)
+    }
+
+    fn no_sleep(_: Duration) {
+        panic!("nothing to wait for");
+    }
+
+    #[test]
+    fn a_successor_starts_the_moment_the_lock_is_free() {
+        let (_temp, location) = place();
+        for _ in 0..3 {
+            drop(acquire(&location, &mut no_sleep).unwrap());
+        }
+    }
+
+    // P1
+    #[test]
+    fn a_probes_shared_lock_is_waited_out() {
+        let (_temp, location) = place();
+        drop(acquire(&location, &mut no_sleep).unwrap());
+        let shared = fs::File::open(location.run_dir().join(LOCK_FILE)).unwrap();
+        flock(&shared, FlockOperation::LockShared).unwrap();
+        let (mut shared, mut pauses) = (Some(shared), 0);
+        let lock = acquire(&location, &mut |_| {
+            pauses += 1;
+            if pauses == 3 {
+                shared = None;
+            }
+        });
+        assert!(lock.is_ok());
+        assert_eq!(pauses, 3);
+    }
+
+    // P1
+    #[test]
+    fn a_held_lock_is_tried_for_500_ms_and_then_reported() {
+        let (_temp, location) = place();
+        let _first = acquire(&location, &mut no_sleep).unwrap();
+        let mut slept = Duration::ZERO;
+        let second = acquire(&location, &mut |pause| slept += pause);
+        let Err(LockError::AlreadyRunning(probe)) = second else { panic!("{second:?}") };
+        // 500 ms of trying, and 500 ms of the probe's grace, since there is no record.
+        assert_eq!(slept, Duration::from_millis(1_000));
+        assert_eq!(probe.state.as_str(), "wedged");
+        assert_eq!(probe.pid(), None);
+    }
+
+    #[test]
+    fn a_lock_that_comes_free_while_the_probe_looks_is_taken() {
+        let (_temp, location) = place();
+        let mut first = Some(acquire(&location, &mut no_sleep).unwrap());
+        let mut pauses = 0;
+        let second = acquire(&location, &mut |_| {
+            pauses += 1;
+            if pauses > TRIES {
+                first = None;
+            }
+        });
+        assert!(second.is_ok());
+    }
+
+    #[test]
+    fn a_lock_on_a_file_that_is_not_in_place_any_more_is_no_lock() {
+        let (_temp, location) = place();
+        let run_dir = RunDir::open_or_create(&location).unwrap();
+        let path = location.run_dir().join(LOCK_FILE);
+        let mut gone = || fs::remove_file(&path).unwrap();
+        assert!(try_lock(&run_dir.dir, &mut gone).unwrap().is_none());
+        let mut second = None;
+        let mut exchanged = || {
+            fs::remove_file(&path).unwrap();
+            second = Some(acquire(&location, &mut no_sleep).unwrap());
+        };
+        assert!(try_lock(&run_dir.dir, &mut exchanged).unwrap().is_none());
+        drop(second);
+        assert!(try_lock(&run_dir.dir, &mut || {}).unwrap().is_some());
     }
 }

@@ -135,8 +135,9 @@ pub(super) fn read_regular(
     hook(Moment::Judged);
     let bytes = read_exactly(&fd, size)?;
     hook(Moment::Read);
-    // D4: device, inode, size, mtime and ctime as before. A change of owner, mode or links changes the ctime.
+    // D4: device, inode, size, mtime and ctime as before, and still owner-only: time stamps are coarse.
     let after = fstat(&fd).map_err(ReadError::Disk)?;
+    judge_file(&after).map_err(ReadError::Insecure)?;
     if !same(&before, &after) {
         return Err(ReadError::Replaced);
     }
@@ -194,4 +195,185 @@ fn same(before: &Stat, after: &Stat) -> bool {
         && before.st_size == after.st_size
         && (before.st_mtime, before.st_mtime_nsec) == (after.st_mtime, after.st_mtime_nsec)
         && (before.st_ctime, before.st_ctime_nsec) == (after.st_ctime, after.st_ctime_nsec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discovery::{Environment, Place};
+    use hostwire_core::auth::{Credentials, DaemonId, Key};
+    use rustix::fs::{Timespec, Timestamps};
+    use std::fs;
+    use std::io::Write;
+    use std::num::NonZeroU16;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    use std::path::{Path, PathBuf};
+
+    struct Spot {
+        _temp: tempfile::TempDir,
+        location: Location,
+        file: PathBuf,
+        swaps: PathBuf,
+    }
+
+    /// Document `n` has `n` in its port, its key and its ID, so that a mixed one is recognized.
+    fn content(n: u8) -> Vec<u8> {
+        Document {
+            port: NonZeroU16::new(1_000 + u16::from(n)).unwrap(),
+            credentials: Credentials {
+                key: Key::new([100 + n; 32]),
+                daemon_id: DaemonId::new([100 + n; 16]),
+                daemon_ver: "v".into(),
+            },
+            pid: 1,
+        }
+        .render()
+    }
+
+    /// Which document it is; all of it.
+    fn which(document: &Document) -> u8 {
+        let n = u8::try_from(document.port.get() - 1_000).unwrap();
+        assert_eq!(document.credentials.key, Key::new([100 + n; 32]));
+        assert_eq!(document.credentials.daemon_id, DaemonId::new([100 + n; 16]));
+        n
+    }
+
+    fn write_new(path: &Path, bytes: &[u8]) {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+
+    fn spot() -> Spot {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("c.json");
+        write_new(&file, &content(0));
+        // Long ago, so that any write changes the mtime however coarse the clock of the file system is.
+        let then = Timespec { tv_sec: 1_000, tv_nsec: 0 };
+        let times = Timestamps { last_access: then, last_modification: then };
+        rustix::fs::utimensat(rustix::fs::CWD, &file, &times, rustix::fs::AtFlags::empty()).unwrap();
+        let location = Location::resolve(&Environment::default(), &Place::File(file.clone())).unwrap();
+        let swaps = temp.path().join("next");
+        Spot { location, file, swaps, _temp: temp }
+    }
+
+    impl Spot {
+        fn replace(&self, n: u8) {
+            write_new(&self.swaps, &content(n));
+            fs::rename(&self.swaps, &self.file).unwrap();
+        }
+
+        /// Reads, and calls `act` at each `at`, for the first `times` of them, with the number of the time from 1 on.
+        fn read(&self, at: Moment, times: u8, act: impl Fn(u8)) -> Result<u8, SnapshotError> {
+            let mut seen = 0;
+            read_snapshot_with(&self.location, &mut |moment| {
+                if moment == at && seen < times {
+                    seen += 1;
+                    act(seen);
+                }
+            })
+            .map(|document| which(&document))
+        }
+    }
+
+    const BEFORE_DONE: [Moment; 3] = [Moment::Judged, Moment::Read, Moment::JudgedAgain];
+
+    // V6
+    #[test]
+    fn a_file_replaced_once_while_it_is_read_gives_the_new_document_whole() {
+        for at in BEFORE_DONE {
+            let spot = spot();
+            assert_eq!(spot.read(at, 1, |n| spot.replace(n)).unwrap(), 1, "{at:?}");
+        }
+    }
+
+    // V6
+    #[test]
+    fn a_file_replaced_twice_while_it_is_read_is_refused_as_replaced() {
+        for at in BEFORE_DONE {
+            let spot = spot();
+            let error = spot.read(at, 2, |n| spot.replace(n)).unwrap_err();
+            assert!(matches!(error, SnapshotError::Replaced), "{at:?}: {error}");
+            assert_eq!(error.code(), "discovery_insecure");
+            // Nothing is remembered: the next read is a new one.
+            assert_eq!(spot.read(at, 0, |_| {}).unwrap(), 2);
+        }
+    }
+
+    // V6
+    #[test]
+    fn a_file_replaced_after_the_snapshot_does_not_change_it() {
+        let spot = spot();
+        assert_eq!(spot.read(Moment::Done, 1, |n| spot.replace(n)).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_file_rewritten_in_place_while_it_is_read_is_read_again() {
+        for at in [Moment::Judged, Moment::Read] {
+            let spot = spot();
+            let write = |n| fs::write(&spot.file, content(n)).unwrap();
+            assert_eq!(spot.read(at, 1, write).unwrap(), 1, "{at:?}");
+        }
+    }
+
+    // B157
+    #[test]
+    fn a_file_that_shrinks_or_grows_between_look_and_read_is_replaced_and_never_parsed() {
+        let spot = spot();
+        let open = || fs::OpenOptions::new().write(true).open(&spot.file).unwrap();
+        for size in [0, 1, 100, 10_000, 100_000] {
+            let error = spot.read(Moment::Judged, 2, |n| open().set_len(size + u64::from(n)).unwrap());
+            let error = error.unwrap_err();
+            assert!(
+                matches!(error, SnapshotError::Replaced)
+                    || (size == 100_000 && matches!(error, SnapshotError::TooLarge)),
+                "{size}: {error}"
+            );
+            fs::write(&spot.file, content(0)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_removed_while_it_is_read_is_missing() {
+        for at in BEFORE_DONE {
+            let spot = spot();
+            let error = spot.read(at, 1, |_| fs::remove_file(&spot.file).unwrap()).unwrap_err();
+            assert!(matches!(error, SnapshotError::Missing { .. }), "{at:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_opened_to_others_or_linked_while_it_is_read_is_insecure() {
+        for at in [Moment::Judged, Moment::Read] {
+            let spot = spot();
+            let widen = |_| fs::set_permissions(&spot.file, fs::Permissions::from_mode(0o644)).unwrap();
+            let error = spot.read(at, 1, widen).unwrap_err();
+            assert!(
+                matches!(&error, SnapshotError::Insecure(i) if i.why == Insecurity::TooOpen),
+                "{at:?}: {error}"
+            );
+            fs::set_permissions(&spot.file, fs::Permissions::from_mode(0o600)).unwrap();
+            let error = spot.read(at, 1, |_| fs::hard_link(&spot.file, &spot.swaps).unwrap()).unwrap_err();
+            assert!(
+                matches!(&error, SnapshotError::Insecure(i) if i.why == Insecurity::HardLinked),
+                "{at:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_link_swapped_in_while_it_is_read_is_never_followed() {
+        for at in BEFORE_DONE {
+            let spot = spot();
+            write_new(&spot.swaps, &content(7));
+            let swap = |_| {
+                fs::remove_file(&spot.file).unwrap();
+                std::os::unix::fs::symlink(&spot.swaps, &spot.file).unwrap();
+            };
+            let error = spot.read(at, 1, swap).unwrap_err();
+            assert!(
+                matches!(&error, SnapshotError::Insecure(i) if i.why == Insecurity::Symlink),
+                "{at:?}: {error}"
+            );
+        }
+    }
 }

@@ -12,18 +12,16 @@ use super::environment::RECORD_FILE;
 use super::error::{DiskError, HostFileError, Insecurity};
 use super::lock::InstanceLock;
 use super::snapshot::{FileId, ReadError, read_regular};
-use super::walk::{Dir, judge_file, mode_bits};
+use super::walk::{Dir, OWNER_ONLY, judge_file, mode_bits};
 use hostwire_core::auth::DaemonId;
 use hostwire_core::discovery::{Document, MAX_BYTES};
 use hostwire_core::lifecycle::{LaunchId, MAX_RECORD_BYTES, Record};
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, fsync, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, OFlags, fchmod, fstat, fsync, openat, renameat, unlinkat};
 use rustix::io::{Errno, write};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use zeroize::Zeroizing;
-
-const OWNER_ONLY: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Names of temporaries: this, 32 hexadecimal digits, and the suffix (P4).
 const TEMP_PREFIX: &str = ".mc-host-";

@@ -8,8 +8,8 @@ use super::environment::{LOCK_FILE, Location};
 use super::error::{DiskError, HostFileError, Insecurity, LockError};
 use super::probe::probe_with;
 use super::snapshot::{FileId, REGULAR, ReadError, judge_unopened};
-use super::walk::{self, Dir, WalkError, judge_file};
-use rustix::fs::{FlockOperation, Mode, OFlags, fchmod, flock, fstat, openat};
+use super::walk::{self, Dir, OWNER_ONLY, WalkError, judge_file, mode_bits};
+use rustix::fs::{FlockOperation, OFlags, fchmod, flock, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -110,7 +110,7 @@ fn try_lock(dir: &Dir, between: &mut dyn FnMut()) -> Result<Option<OwnedFd>, Hos
     let disk = |action, errno| HostFileError::from(dir.disk(action, name, errno));
     // P1: never followed, never inherited, owner-only from its creation on; a FIFO in its place does not block.
     let flags = OFlags::RDWR | OFlags::CREATE | REGULAR;
-    let fd = match openat(&dir.fd, name, flags, Mode::RUSR | Mode::WUSR) {
+    let fd = match openat(&dir.fd, name, flags, OWNER_ONLY) {
         Ok(fd) => fd,
         Err(errno) => {
             return match judge_unopened(dir, name, errno) {
@@ -122,12 +122,13 @@ fn try_lock(dir: &Dir, between: &mut dyn FnMut()) -> Result<Option<OwnedFd>, Hos
     };
     let stat = fstat(&fd).map_err(|errno| disk("inspect", errno))?;
     match judge_file(&stat) {
-        Ok(()) => {}
-        // Our own, and only too wide.
-        Err(Insecurity::TooOpen) => {
-            fchmod(&fd, Mode::RUSR | Mode::WUSR).map_err(|errno| disk("tighten", errno))?;
-        }
+        // Our own, and only too wide: tightened below.
+        Ok(()) | Err(Insecurity::TooOpen) => {}
         Err(why) => return Err(dir.insecure(name, why).into()),
+    }
+    // P1: 0600. Wider is an old file, narrower an odd umask, and then the next start could not open it.
+    if mode_bits(&stat) != OWNER_ONLY.bits() {
+        fchmod(&fd, OWNER_ONLY).map_err(|errno| disk("set the mode of", errno))?;
     }
     between();
     match flock(&fd, FlockOperation::NonBlockingLockExclusive) {

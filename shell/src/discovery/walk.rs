@@ -25,6 +25,9 @@ const OTHERS: RawMode = 0o077;
 const OTHERS_WRITE: RawMode = 0o022;
 const STICKY: RawMode = 0o1000;
 
+/// The mode of every file that a host makes (P1, P3, P6).
+pub(super) const OWNER_ONLY: Mode = Mode::RUSR.union(Mode::WUSR);
+
 /// A directory held by descriptor, with the path that led to it (for messages only).
 #[derive(Debug)]
 pub(super) struct Dir {

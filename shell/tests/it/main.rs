@@ -1,0 +1,4 @@
+//! Integration tests of the shell.
+
+#[cfg(unix)]
+mod discovery;

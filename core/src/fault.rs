@@ -3,6 +3,7 @@
 //! Machine-readable first. `Display` never holds peer bytes or secrets (Z1).
 
 use crate::auth::AuthError;
+use crate::negotiate::NegotiateError;
 use crate::wire::{HeaderError, Illegal};
 
 /// The embedder broke the calling contract. It may cost precision (`outcome_unknown` where `not_sent` was true), never truth.
@@ -81,6 +82,12 @@ pub enum CloseReason {
     /// The handshake failed (A6).
     #[error("authentication failed: {0}")]
     Authentication(AuthError),
+    /// The negotiation failed (N8).
+    #[error("negotiation failed: {0}")]
+    Negotiation(NegotiateError),
+    /// The host answered the negotiation with an `Error` (N8).
+    #[error("the host refused the negotiation")]
+    NegotiationRefused,
     /// Authentication and negotiation were not done in time (§15).
     #[error("the handshake was not done in time")]
     HandshakeTimeout,

@@ -6,6 +6,7 @@
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
+#![cfg_attr(test, allow(clippy::cast_possible_truncation, reason = "test data is made from counters"))]
 
 extern crate alloc;
 #[cfg(test)]
@@ -14,14 +15,18 @@ extern crate std;
 pub mod auth;
 pub mod body;
 pub mod budget;
+pub mod client;
 pub mod control;
+pub mod counters;
 pub mod discovery;
 pub mod endpoint;
 pub mod fault;
+mod hash;
 pub mod json;
 pub mod lifecycle;
 pub mod limits;
 pub mod negotiate;
+pub mod outcome;
 pub mod receive;
 pub mod time;
 mod timers;

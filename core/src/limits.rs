@@ -18,7 +18,6 @@ pub enum LimitError {
 
 /// What a client's connection may hold (protocol.md §14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ClientLimits {
     /// Requests without a final result, settlements that were not yet taken included.
     pub pending_requests: usize,
@@ -59,7 +58,6 @@ pub const CANCEL_AND_GOODBYE_SLOTS: usize = 28;
 
 /// How long a client's connection waits (protocol.md §15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ClientTimeouts {
     /// Discovery, dial, authentication and negotiation together.
     pub setup: Duration,

@@ -306,7 +306,8 @@ mod tests {
     #[test]
     fn c2_every_name_has_its_bound_is_not_empty_and_has_no_nul_in_both_directions() {
         let plain = "x";
-        let cases: [(&str, &str, usize, &dyn Fn(&str) -> Result<(), ReadError>); 8] = [
+        type Build<'b> = &'b dyn Fn(&str) -> Result<(), ReadError>;
+        let cases: [(&str, &str, usize, Build<'_>); 8] = [
             ("/target/kind", "kind", 64, &|s| Target::new(s, plain).map(|_| ())),
             ("/target/module_id", "module_id", 128, &|s| Target::new(plain, s).map(|_| ())),
             ("/identity/project_root", "project_root", 4096, &|s| Identity::new(s, plain, plain).map(|_| ())),

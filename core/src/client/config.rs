@@ -1,0 +1,38 @@
+//! What a client's connection is made from.
+
+use crate::auth::{AuthError, Credentials, Nonce};
+use crate::limits::{ClientLimits, ClientTimeouts, LimitError};
+use crate::negotiate::OfferList;
+use crate::time::Instant;
+use alloc::string::String;
+
+/// Everything that one generation needs to begin.
+#[derive(Debug)]
+pub struct Config {
+    /// Key, daemon ID and version from one discovery snapshot (D6).
+    pub credentials: Credentials,
+    /// 32 fresh bytes from the operating system's CSPRNG, never used before (A2).
+    pub nonce: Nonce,
+    /// A claim that decides nothing (T2).
+    pub role: String,
+    /// Transports to offer, in order of preference (N2).
+    pub offers: OfferList,
+    /// Capacities.
+    pub limits: ClientLimits,
+    /// Durations.
+    pub timeouts: ClientTimeouts,
+    /// When discovery, dial, authentication and negotiation must be over: one absolute deadline, begun before the dial (E1).
+    pub setup_deadline: Instant,
+}
+
+/// Why a connection cannot be made from its configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A limit or a duration cannot hold (B1, E4).
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// The role does not fit into the first message (A1).
+    #[error("the role does not fit: {0}")]
+    Role(#[from] AuthError),
+}

@@ -1,0 +1,76 @@
+//! Authentication and negotiation: from the first byte to the selected transport.
+//!
+//! Nothing but `client_hello` leaves before the host has proved itself (A3); `client_auth` and the negotiation then leave together (A10).
+
+use super::connection::{Connection, Owner, Stage, State};
+use super::event::{Event, Transport};
+use crate::auth::{AuthError, ClientHandshake};
+use crate::body::Body;
+use crate::fault::{CloseReason, PeerMisbehaved};
+use crate::negotiate::{Response, encode_request, validate_response};
+use crate::time::Instant;
+use crate::transmit::Head;
+use crate::wire::{Correlation, Flags, FrameType, Header, Identity, Priority};
+use alloc::vec::Vec;
+
+impl Connection {
+    pub(super) fn push_auth(&mut self, now: Instant, message: Vec<u8>) {
+        self.out.push_data(now, Head::NONE, Body::from(message), Owner::Auth);
+    }
+
+    /// The host's hello has arrived whole.
+    pub(super) fn on_server_hello(&mut self, now: Instant, exchange: ClientHandshake, hello: &[u8]) {
+        // A3: proof, daemon ID, version; nothing leaves before all hold.
+        match exchange.handle_server_hello(hello) {
+            Ok((client_auth, _authenticated)) => self.begin_negotiation(now, client_auth),
+            Err(error) => self.refuse_host(now, error),
+        }
+    }
+
+    pub(super) fn refuse_host(&mut self, now: Instant, error: AuthError) {
+        self.close(now, CloseReason::Authentication(error)); // A6, V10
+    }
+
+    /// The host has proved itself: prove ourselves, and negotiate right behind it (N1: correlation 1).
+    fn begin_negotiation(&mut self, now: Instant, client_auth: Vec<u8>) {
+        self.push_auth(now, client_auth);
+        self.state = State::Negotiating;
+        self.stage = Stage::Negotiating;
+        let body = encode_request(&self.offers);
+        let header = Header {
+            len: u32::try_from(body.len()).unwrap_or(u32::MAX),
+            kind: FrameType::Request,
+            flags: Flags::data(false, Priority::Interactive),
+            identity: Identity::Control(Correlation::FIRST),
+        };
+        self.next_corr = Correlation::FIRST.next();
+        self.out.push_data(now, Head::envelope(&header), Body::from(body), Owner::Negotiation);
+    }
+
+    /// The answer to the negotiation.
+    pub(super) fn on_selection(&mut self, now: Instant, binary: bool, body: &[u8]) {
+        match validate_response(body, binary, &self.offers) {
+            Ok(Response::Tcp { reason }) => self.become_active(Transport::Tcp { reason }),
+            Ok(Response::Granted(grant)) => {
+                self.state = State::Granted;
+                self.events.push_back(Event::Granted { grant });
+            }
+            Err(error) => self.close(now, CloseReason::Negotiation(error)), // N8, V53
+        }
+    }
+
+    pub(super) fn become_active(&mut self, transport: Transport) {
+        self.state = State::Active;
+        self.stage = Stage::Active;
+        self.events.push_back(Event::Ready { transport });
+    }
+
+    /// Whatever else the host sends before it has selected. `Ping` is answered (L1); a frame for nobody is dropped (F2).
+    pub(super) fn on_refused_negotiation(&mut self, now: Instant) {
+        self.close(now, CloseReason::NegotiationRefused); // N8
+    }
+
+    pub(super) fn misbehaved(&mut self, now: Instant, how: PeerMisbehaved) {
+        self.close(now, CloseReason::Peer(how)); // F1, W2
+    }
+}

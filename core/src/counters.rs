@@ -1,0 +1,47 @@
+//! What a connection counts (Z2). Always on; repeated events are limited in logs, never here (Z3).
+
+use crate::outcome::Outcome;
+use crate::wire::FrameType;
+
+/// Frames of one direction by type, and the bytes of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    frames: [u64; 12],
+    /// Bytes accepted or received, authentication included.
+    pub bytes: u64,
+}
+
+impl Traffic {
+    /// Complete frames of this type.
+    #[must_use]
+    pub fn frames(&self, kind: FrameType) -> u64 {
+        self.frames.get(kind as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn count(&mut self, kind: FrameType) {
+        if let Some(n) = self.frames.get_mut(kind as usize) {
+            *n += 1;
+        }
+    }
+}
+
+/// Requests by how they ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settlements {
+    /// Proven unsent (O1).
+    pub not_sent: u64,
+    /// Unknown (O2).
+    pub unknown: u64,
+    /// A terminal was seen.
+    pub terminal: u64,
+}
+
+impl Settlements {
+    pub(crate) fn count(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::NotSent { .. } => self.not_sent += 1,
+            Outcome::Unknown { .. } => self.unknown += 1,
+            Outcome::Terminal(_) => self.terminal += 1,
+        }
+    }
+}

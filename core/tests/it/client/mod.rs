@@ -1,0 +1,9 @@
+//! The client's side of a generation against a raw host.
+
+mod harness;
+mod lying_host;
+mod outcomes;
+mod requests;
+mod routes;
+mod setup;
+mod streams;

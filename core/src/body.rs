@@ -85,6 +85,11 @@ impl Body {
         self.charge = Some(charge);
     }
 
+    /// Takes its charge out: the share outlives the bytes, for what was made of them.
+    pub(crate) fn take_charge(&mut self) -> Option<Charge> {
+        self.charge.take()
+    }
+
     /// Units of the budget that it holds.
     #[must_use]
     pub fn charge(&self) -> usize {

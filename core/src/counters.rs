@@ -18,6 +18,14 @@ impl Traffic {
         self.frames.get(kind as usize).copied().unwrap_or(0)
     }
 
+    /// Adds another connection's counts to these.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.frames.iter_mut().zip(other.frames) {
+            *mine = mine.wrapping_add(theirs);
+        }
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+    }
+
     pub(crate) fn count(&mut self, kind: FrameType) {
         if let Some(n) = self.frames.get_mut(kind as usize) {
             *n += 1;

@@ -3,7 +3,7 @@
 //! Machine-readable first. `Display` never holds peer bytes or secrets (Z1).
 
 use crate::auth::AuthError;
-use crate::negotiate::NegotiateError;
+use crate::negotiate::{CandidateError, NegotiateError};
 use crate::wire::{HeaderError, Illegal};
 
 /// The embedder broke the calling contract. It may cost precision (`outcome_unknown` where `not_sent` was true), never truth.
@@ -88,6 +88,15 @@ pub enum CloseReason {
     /// The host answered the negotiation with an `Error` (N8).
     #[error("the host refused the negotiation")]
     NegotiationRefused,
+    /// The client offered `tcp` only in versions that this host lacks (N7).
+    #[error("nothing that was offered is served")]
+    NothingServed,
+    /// A granted candidate failed, or its bootstrap got another frame (N11).
+    #[error("the granted candidate failed: {0}")]
+    Candidate(CandidateError),
+    /// The candidate that this bootstrap granted is the connection now (N10).
+    #[error("superseded by its candidate")]
+    Superseded,
     /// Authentication and negotiation were not done in time (§15).
     #[error("the handshake was not done in time")]
     HandshakeTimeout,

@@ -22,6 +22,7 @@ pub mod discovery;
 pub mod endpoint;
 pub mod fault;
 mod hash;
+pub mod host;
 pub mod json;
 pub mod lifecycle;
 pub mod limits;

@@ -135,3 +135,152 @@ impl ClientTimeouts {
         ])
     }
 }
+
+/// What a host may hold, over all its connections unless it says otherwise (protocol.md §14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HostLimits {
+    /// Connections that are not yet authenticated (A8).
+    pub handshakes: usize,
+    /// Authenticated connections (A9).
+    pub connections: usize,
+    /// Routes, those mid-bind and mid-close included; at most 65,535.
+    pub routes: usize,
+    /// Requests without a terminal that has begun to leave, both classes together (B7, B9).
+    pub pending_requests: usize,
+    /// Handlers that have not ended, both classes together (B7, B9).
+    pub handler_tasks: usize,
+    /// Per connection: stream items that wait to leave, and refusals that may wait before reading pauses (B6).
+    pub writer_frames: usize,
+    /// Bytes of bodies, in and out, of scratch, and of what components retain (B8).
+    pub resident_bytes: usize,
+    /// Bytes of an error's code that is sent (B11).
+    pub error_code: usize,
+    /// Bytes of an error's message that is sent; a longer one becomes `internal_error` (§14).
+    pub error_message: usize,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        Self {
+            handshakes: 32,
+            connections: 64,
+            routes: 1_024,
+            pending_requests: 1_024,
+            handler_tasks: 256,
+            writer_frames: 64,
+            resident_bytes: 268_435_456,
+            error_code: 128,
+            error_message: 4_096,
+        }
+    }
+}
+
+/// How long a host waits (protocol.md §15). What only callbacks and sockets need is the shell's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HostTimeouts {
+    /// Authentication, absolute (A5).
+    pub authentication: Duration,
+    /// Negotiation and candidate setup, from authentication.
+    pub setup: Duration,
+    /// A frame, from its first byte in (W6), and from the moment when it is the next to leave (B10).
+    pub frame: Duration,
+    /// A route's close: the grace of its handlers, then the same again to join them (R6).
+    pub route_close: Duration,
+    /// A component's callback.
+    pub callback: Duration,
+    /// The drain at shutdown (§17).
+    pub drain: Duration,
+    /// The pause after a failed accept.
+    pub accept_pause: Duration,
+    /// The lingering close.
+    pub linger: Duration,
+    /// Probes; off unless configured (L2).
+    pub liveness: Option<LivenessTimes>,
+}
+
+/// When a host probes, and how long it waits for the answer (L2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LivenessTimes {
+    /// From the end of one probe to the next.
+    pub interval: Duration,
+    /// From the last byte of a `Ping` to its miss.
+    pub timeout: Duration,
+}
+
+impl Default for HostTimeouts {
+    fn default() -> Self {
+        Self {
+            authentication: Duration::from_secs(2),
+            setup: Duration::from_secs(2),
+            frame: Duration::from_secs(30),
+            route_close: Duration::from_secs(5),
+            callback: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+            accept_pause: Duration::from_millis(100),
+            linger: Duration::from_millis(500),
+            liveness: None,
+        }
+    }
+}
+
+/// Bytes of input that a lingering close reads and throws away.
+pub const LINGER_BYTES: usize = 262_144;
+
+impl HostLimits {
+    /// Checks that every limit is finite and nonzero (B1), and that channel numbers suffice.
+    ///
+    /// Whether the limits carry a set of components is `host::Shared::new`'s to say (B7).
+    ///
+    /// # Errors
+    /// [`LimitError`], naming the first that does not hold.
+    pub fn validate(&self) -> Result<(), LimitError> {
+        nonzero(&[
+            ("handshakes", self.handshakes),
+            ("connections", self.connections),
+            ("routes", self.routes),
+            ("pending_requests", self.pending_requests),
+            ("handler_tasks", self.handler_tasks),
+            ("writer_frames", self.writer_frames),
+            ("resident_bytes", self.resident_bytes),
+            ("error_code", self.error_code),
+            ("error_message", self.error_message),
+        ])?;
+        let maxima = [
+            ("routes", self.routes, usize::from(u16::MAX)),
+            ("pending_requests", self.pending_requests, u32::MAX as usize / 2),
+            ("error_code", self.error_code, 128), // C6
+            ("error_message", self.error_message, 4_096),
+        ];
+        match maxima.iter().find(|(_, value, most)| value > most) {
+            Some((name, ..)) => Err(LimitError::TooLarge(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl HostTimeouts {
+    /// Checks that no duration is zero (E4).
+    ///
+    /// # Errors
+    /// [`LimitError`], naming the first that is.
+    pub fn validate(&self) -> Result<(), LimitError> {
+        nonzero_time(&[
+            ("authentication", self.authentication),
+            ("setup", self.setup),
+            ("frame", self.frame),
+            ("route_close", self.route_close),
+            ("callback", self.callback),
+            ("drain", self.drain),
+            ("accept_pause", self.accept_pause),
+            ("linger", self.linger),
+        ])?;
+        match &self.liveness {
+            Some(times) => {
+                nonzero_time(&[("liveness interval", times.interval), ("liveness timeout", times.timeout)])
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Who may start work: permits by class, drawn without a lock, given back when dropped.
+//!
+//! Owns the pools of pending requests and handler tasks (B7). Invariant: one class never draws on the other's, and a permit is
+//! given back exactly once, wherever it is dropped. Never waits: what is not there is refused (B6).
+
+use crate::budget::{Charge, Pool};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::declare::{Declaration, Sums};
+use super::registry::{Work, WorkTicket};
+use crate::control::RouteClass;
+use crate::limits::HostLimits;
+
+/// Two pools of slots, one a class.
+#[derive(Debug)]
+struct ByClass {
+    general: Arc<Pool>,
+    reserved: Arc<Pool>,
+}
+
+impl ByClass {
+    fn new(general: usize, reserved: usize) -> Self {
+        Self { general: Pool::new(general), reserved: Pool::new(reserved) }
+    }
+
+    const fn pool(&self, class: RouteClass) -> &Arc<Pool> {
+        match class {
+            RouteClass::General => &self.general,
+            RouteClass::Reserved => &self.reserved,
+        }
+    }
+}
+
+/// The permits of one host, shared by its connections as counters.
+#[derive(Debug)]
+pub struct Admission {
+    pending: ByClass,
+    tasks: ByClass,
+    /// By component: how many of its handlers may be parked at once.
+    parked: Vec<Arc<Pool>>,
+    handshakes: Arc<Pool>,
+    connections: Arc<Pool>,
+}
+
+impl Admission {
+    pub(super) fn new(limits: &HostLimits, declared: &[Declaration], sums: &Sums) -> Self {
+        Self {
+            pending: ByClass::new(sums.general_pending, sums.reserved_pending),
+            tasks: ByClass::new(sums.general_tasks, sums.reserved_tasks),
+            parked: declared.iter().map(|one| Pool::new(one.parked_tasks)).collect(),
+            handshakes: Pool::new(limits.handshakes),
+            connections: Pool::new(limits.connections),
+        }
+    }
+
+    pub(super) fn pending(&self, class: RouteClass) -> Option<PendingPermit> {
+        self.pending.pool(class).try_charge(1).map(PendingPermit)
+    }
+
+    pub(super) fn task(&self, class: RouteClass, component: usize, work: &Arc<Work>) -> Option<TaskPermit> {
+        let slot = self.tasks.pool(class).try_charge(1)?;
+        let parked = self.parked.get(component).map(Arc::clone);
+        Some(TaskPermit { parked, _slot: slot, _work: WorkTicket::new(work) })
+    }
+
+    pub(super) fn handshake(&self) -> Option<Slot> {
+        self.handshakes.try_charge(1).map(Slot)
+    }
+
+    pub(super) fn connection(&self) -> Option<Slot> {
+        self.connections.try_charge(1).map(Slot)
+    }
+
+    /// Pending permits out in this class: requests whose terminal has not begun to leave (B9).
+    #[must_use]
+    pub fn pending_in_use(&self, class: RouteClass) -> usize {
+        self.pending.pool(class).used()
+    }
+
+    /// Task permits out in this class: handlers that have not ended (B9).
+    #[must_use]
+    pub fn tasks_in_use(&self, class: RouteClass) -> usize {
+        self.tasks.pool(class).used()
+    }
+
+    /// The most pending permits ever out at once in this class (Z2).
+    #[must_use]
+    pub fn pending_high_water(&self, class: RouteClass) -> usize {
+        self.pending.pool(class).high_water()
+    }
+
+    /// The most task permits ever out at once in this class (Z2).
+    #[must_use]
+    pub fn tasks_high_water(&self, class: RouteClass) -> usize {
+        self.tasks.pool(class).high_water()
+    }
+
+    /// Connections that are not yet authenticated (A8).
+    #[must_use]
+    pub fn handshakes_in_use(&self) -> usize {
+        self.handshakes.used()
+    }
+
+    /// Authenticated connections (A9).
+    #[must_use]
+    pub fn connections_in_use(&self) -> usize {
+        self.connections.used()
+    }
+}
+
+/// A request's place among the pending ones, from its dispatch until the first byte of its terminal has been accepted (B9).
+#[derive(Debug)]
+pub(super) struct PendingPermit(#[expect(dead_code, reason = "held for its drop")] Charge);
+
+/// A connection's place, before or after authentication; given back when dropped (A8, A9).
+#[derive(Debug)]
+pub struct Slot(#[expect(dead_code, reason = "held for its drop")] Charge);
+
+/// A handler's right to run. It moves to whoever runs the handler and is dropped when that has really ended, be the connection alive
+/// or long gone (B9, X1): running work stays bounded whatever its clients do.
+#[derive(Debug)]
+pub struct TaskPermit {
+    parked: Option<Arc<Pool>>,
+    _slot: Charge,
+    _work: WorkTicket,
+}
+
+impl TaskPermit {
+    /// Says that the handler is about to wait for something inside the host. The component declared how many of its handlers may (B7).
+    /// `None` over that number; the handler then has to give up. Unparked when the guard is dropped.
+    #[must_use]
+    pub fn park(&self) -> Option<Parked> {
+        self.parked.as_ref()?.try_charge(1).map(Parked)
+    }
+}
+
+/// A handler that waits inside the host; dropped when it goes on.
+#[derive(Debug)]
+pub struct Parked(#[expect(dead_code, reason = "held for its drop")] Charge);

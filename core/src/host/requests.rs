@@ -1,0 +1,289 @@
+//! Requests between their frame and the first byte of their terminal: one machine, one table.
+//!
+//! Invariant: every request that entered the table leaves it with exactly one terminal, or silently with its connection; the first
+//! terminal wins (F5), and its permit is held until that terminal has begun to leave (B9). Never decides who may enter: admission does.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use slab::Slab;
+
+use super::admission::{PendingPermit, TaskPermit};
+use crate::body::Body;
+use crate::budget::Charge;
+use crate::control::{RouteClass, RouteOpen};
+use crate::wire::{Correlation, Identity, Priority, RouteHandle};
+
+/// Names a request to its embedder; valid until its terminal has been given, and never reused within a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId {
+    slot: u32,
+    corr: Correlation,
+}
+
+impl RequestId {
+    /// The correlation that the client gave it.
+    #[must_use]
+    pub const fn correlation(self) -> Correlation {
+        self.corr
+    }
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Admitted; its event has not been taken: nothing runs.
+    Queued,
+    /// Handed over.
+    Running {
+        /// An item of it has been queued.
+        streamed: bool,
+    },
+    /// Its route or the host ends: told to stop; its real terminal still counts (R6, §17).
+    Told {
+        /// An item of it has been queued.
+        streamed: bool,
+    },
+    /// Cancelled by its client: whatever it answers, its terminal is `cancelled` (X1).
+    Stopping,
+    /// Its terminal is queued and has not begun to leave.
+    Finishing,
+}
+
+/// What can happen to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// The embedder took its event.
+    Taken,
+    /// An item.
+    Item,
+    /// A unary answer.
+    Respond,
+    /// An error.
+    Fail,
+    /// The clean end of a stream.
+    End,
+    /// The handler has ended, and said nothing more.
+    Stopped,
+    /// A `Cancel` from the client.
+    Cancel,
+    /// Its route or the host wants to end.
+    Tell,
+    /// The drain's end: a terminal now.
+    Expire,
+}
+
+/// What is to be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Nothing: too late, or out of place.
+    Nothing,
+    /// Hand it over.
+    Dispatch,
+    /// Queue the item.
+    Item,
+    /// Refuse the item: nobody wants it any more.
+    RefuseItem,
+    /// Queue the `Response`.
+    Response,
+    /// Queue the `Error` that was given.
+    Error,
+    /// Queue a `StreamEnd`.
+    StreamEnd,
+    /// Queue `Error{cancelled}`.
+    Cancelled,
+    /// Queue `Error{internal_error}`.
+    Internal,
+    /// Tell the handler to stop.
+    Tell,
+    /// Tell the handler to stop, and queue `Error{cancelled}`.
+    TellCancelled,
+}
+
+impl State {
+    /// The one transition function; the table below is its picture.
+    pub(super) const fn step(self, input: Input) -> (Self, Act) {
+        use State::{Finishing, Queued, Running, Stopping, Told};
+        match (self, input) {
+            (Queued, Input::Taken) => (Running { streamed: false }, Act::Dispatch),
+            // X1: nothing ran, so there is nothing to join.
+            (Queued, Input::Cancel | Input::Tell | Input::Expire) => (Finishing, Act::Cancelled),
+            (Running { .. }, Input::Item) => (Running { streamed: true }, Act::Item),
+            // B083: a cancelled handler's send fails at once.
+            (Told { .. } | Stopping | Finishing | Queued, Input::Item) => (self, Act::RefuseItem),
+            (Running { streamed: false } | Told { streamed: false }, Input::Respond) => {
+                (Finishing, Act::Response)
+            }
+            // Q5: a stream ends with `StreamEnd` or `Error`.
+            (Running { streamed: true } | Told { streamed: true }, Input::Respond) => {
+                (Finishing, Act::Internal)
+            }
+            (Running { .. } | Told { .. }, Input::Fail) => (Finishing, Act::Error),
+            (Running { .. } | Told { .. }, Input::End) => (Finishing, Act::StreamEnd),
+            (Running { .. }, Input::Stopped) => (Finishing, Act::Internal), // B081
+            (Running { .. }, Input::Cancel) => (Stopping, Act::Tell),       // X1
+            (Running { streamed }, Input::Tell) => (Told { streamed }, Act::Tell), // R6
+            (Told { .. }, Input::Stopped) => (Finishing, Act::Cancelled),
+            (Told { .. }, Input::Cancel) => (Stopping, Act::Nothing),
+            // X1: stopped and joined first, then exactly one `cancelled`.
+            (Stopping, Input::Respond | Input::Fail | Input::End | Input::Stopped) => {
+                (Finishing, Act::Cancelled)
+            }
+            (Running { .. }, Input::Expire) => (Finishing, Act::TellCancelled),
+            (Told { .. } | Stopping, Input::Expire) => (Finishing, Act::Cancelled),
+            // F5: the first terminal has won.
+            (
+                Finishing,
+                Input::Taken
+                | Input::Respond
+                | Input::Fail
+                | Input::End
+                | Input::Stopped
+                | Input::Cancel
+                | Input::Tell
+                | Input::Expire,
+            )
+            | (Queued, Input::Respond | Input::Fail | Input::End | Input::Stopped)
+            | (Running { .. }, Input::Taken)
+            | (Told { .. }, Input::Taken | Input::Tell)
+            | (Stopping, Input::Taken | Input::Cancel | Input::Tell) => (self, Act::Nothing),
+        }
+    }
+}
+
+/// What a request's event carries until it is taken.
+#[derive(Debug)]
+pub(super) enum Held {
+    Nothing,
+    Request {
+        binary: bool,
+        priority: Priority,
+        body: Body,
+        component: usize,
+        permit: TaskPermit,
+    },
+    Open {
+        open: Box<RouteOpen>,
+        component: usize,
+        class: RouteClass,
+    },
+    /// A `route.open` that was handed over: its bind is out. The class is fixed here (B7).
+    Opening {
+        component: usize,
+        class: RouteClass,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) identity: Identity,
+    pub(super) state: State,
+    pub(super) held: Held,
+    /// What a decoded control request occupies while its bind is out.
+    pub(super) charge: Option<Charge>,
+    /// Held until the first byte of the terminal has been accepted (B9).
+    pub(super) _permit: PendingPermit,
+}
+
+impl Entry {
+    /// Steps the machine; what was not handed over by now never is, and is given back.
+    pub(super) fn step(&mut self, input: Input) -> Act {
+        let (state, act) = self.state.step(input);
+        self.state = state;
+        if matches!(state, State::Finishing) {
+            (self.held, self.charge) = (Held::Nothing, None);
+        }
+        act
+    }
+
+    pub(super) const fn route(&self) -> Option<RouteHandle> {
+        match self.identity {
+            Identity::Routed(route, _) => Some(route),
+            Identity::Connection | Identity::Control(_) | Identity::Route(_) => None,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    entries: Slab<Entry>,
+    /// Routed ones by correlation. They arrive in ascending order (Q2), so the order is the index, and nobody can make it slow.
+    order: VecDeque<(Correlation, Option<u32>)>,
+    removed: usize,
+}
+
+impl Requests {
+    pub(super) fn insert(&mut self, corr: Correlation, entry: Entry) -> RequestId {
+        let routed = entry.route().is_some();
+        // The table never has 2³² entries: `HostLimits::validate` caps pending requests far below.
+        let slot = u32::try_from(self.entries.insert(entry)).unwrap_or(u32::MAX);
+        if routed {
+            self.order.push_back((corr, Some(slot)));
+        }
+        RequestId { slot, corr }
+    }
+
+    pub(super) fn get(&self, id: RequestId) -> Option<&Entry> {
+        self.entries.get(id.slot as usize).filter(|entry| entry.identity.correlation() == Some(id.corr))
+    }
+
+    pub(super) fn get_mut(&mut self, id: RequestId) -> Option<&mut Entry> {
+        self.entries.get_mut(id.slot as usize).filter(|entry| entry.identity.correlation() == Some(id.corr))
+    }
+
+    /// Q4: the whole identity names a request.
+    pub(super) fn find(&self, route: RouteHandle, corr: Correlation) -> Option<RequestId> {
+        let place = self.place(corr)?;
+        let slot = self.order.get(place)?.1?;
+        let id = RequestId { slot, corr };
+        self.get(id).filter(|entry| entry.route() == Some(route)).map(|_| id)
+    }
+
+    pub(super) fn remove(&mut self, id: RequestId) -> Option<Entry> {
+        self.get(id)?;
+        let entry = self.entries.try_remove(id.slot as usize)?;
+        if entry.route().is_some()
+            && let Some(place) = self.place(id.corr)
+            && let Some(row) = self.order.get_mut(place)
+        {
+            row.1 = None;
+            self.removed += 1;
+        }
+        self.tidy();
+        Some(entry)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.entries.iter().filter_map(|(slot, entry)| {
+            Some(RequestId { slot: u32::try_from(slot).ok()?, corr: entry.identity.correlation()? })
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Slots in memory, used or not: what a flood must not move (CC9).
+    pub(super) fn capacity(&self) -> usize {
+        self.entries.capacity().max(self.order.capacity())
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn place(&self, corr: Correlation) -> Option<usize> {
+        self.order.binary_search_by_key(&corr, |row| row.0).ok()
+    }
+
+    /// X6: what was removed leaves nothing behind. Amortized constant: at most half of the rows are empty.
+    fn tidy(&mut self) {
+        while let Some((_, None)) = self.order.front() {
+            self.order.pop_front();
+            self.removed -= 1;
+        }
+        if self.removed > self.order.len() / 2 {
+            self.order.retain(|row| row.1.is_some());
+            self.removed = 0;
+        }
+    }
+}

@@ -94,13 +94,13 @@ impl Document {
     }
 }
 
-/// D2: a JSON integer of exactly this value.
 fn exactly(value: json::Value<'_>, wanted: u64) -> Result<(), ReadError> {
+    // D2: a JSON integer of exactly this value.
     if value.u64()? == wanted { Ok(()) } else { Err(value.problem(Problem::NotAllowed)) }
 }
 
-/// D3: only the first endpoint counts, and only the loopback address, as a number.
 fn endpoint(endpoints: json::Value<'_>) -> Result<NonZeroU16, ReadError> {
+    // D3: only the first endpoint counts, and only the loopback address, as a number.
     let first = endpoints.elements()?.next().ok_or_else(|| endpoints.problem(Problem::Empty))?;
     let [host, port] = first.object()?.pick(["host", "port"]);
     let host = host.required()?;

@@ -164,8 +164,8 @@ fn read_phase(value: json::Value<'_>) -> Result<Phase, ReadError> {
         .ok_or_else(|| value.problem(Problem::NotAllowed))
 }
 
-/// P6: exactly `2 N` lowercase hexadecimal digits.
 fn read_hex<const N: usize>(value: json::Value<'_>) -> Result<[u8; N], ReadError> {
+    // P6: exactly `2 N` lowercase hexadecimal digits.
     let text = value.string(2 * N)?;
     hex::parse(&text).ok_or_else(|| value.problem(Problem::NotAllowed))
 }

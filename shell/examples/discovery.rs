@@ -44,7 +44,7 @@ fn host(location: &Location, hold: bool) -> Result<(), Box<dyn Error>> {
         std::io::stdin().read_to_end(&mut Vec::new())?;
     }
     let retired = tenure.retire(unix_now_ms());
-    let removal = *retired.outcome().as_ref().map_err(ToString::to_string)?;
+    let removal = retired.outcome().map_err(ToString::to_string)?;
     retired.release();
     println!("{removal:?}");
     Ok(())

@@ -19,6 +19,7 @@ use std::num::NonZeroU16;
 ///
 /// Always.
 pub fn read_snapshot(_: &Location) -> Result<Document, SnapshotError> {
+    // T4: refuses, and looks at nothing.
     Err(SnapshotError::Unsupported)
 }
 

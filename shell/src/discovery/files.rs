@@ -139,13 +139,15 @@ fn fill_and_rename(
     }
 }
 
-/// P5: under the lock, only a file that `is_ours` recognizes, with link count 1, and still the one in place.
+/// Removes what `is_ours` recognizes by inode and content. The callers hold the lock, so that nobody else publishes between
+/// the look and the removal.
 fn remove_fenced(
     dir: &Dir,
     name: &OsStr,
     max: usize,
     is_ours: impl FnOnce(FileId, &[u8]) -> bool,
 ) -> Result<Removal, DiskError> {
+    // P5: reading refuses a second link, and whatever is not the one in place.
     match read_regular(dir, name, max, &mut |_| {}) {
         Ok(file) if is_ours(file.id, &file.bytes) => {}
         Err(ReadError::Missing) => return Ok(Removal::Missing),

@@ -72,6 +72,7 @@ pub(super) fn read_snapshot_with(location: &Location, hook: Hook<'_>) -> Result<
         })?;
         let name = location.file_name();
         match read_regular(&dir, name, MAX_BYTES, hook) {
+            // D6: key, ID and endpoint from these very bytes. D7: and from no earlier ones.
             Ok(file) => Ok(Some(Document::parse(&file.bytes)?)),
             Err(ReadError::Missing) => Err(missing()),
             Err(ReadError::Insecure(why)) => Err(dir.insecure(name, why).into()),

@@ -160,7 +160,7 @@ fn step(
     })
 }
 
-/// D4: an ancestor is owned by the caller or root, and nobody else may write to it, unless sticky.
+/// Judges a directory on the way.
 fn judge(
     fd: impl AsFd,
     path: &Path,
@@ -168,6 +168,7 @@ fn judge(
 ) -> Result<(), WalkError> {
     let stat = fstat(fd).map_err(|errno| WalkError::Disk(DiskError::new("inspect", path, errno)))?;
     let mode = mode_bits(&stat);
+    // D4: owned by the caller or root, and nobody else may write to it, unless sticky.
     let why = if stat.st_uid != 0 && stat.st_uid != geteuid().as_raw() {
         Insecurity::ForeignOwner
     } else if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
@@ -178,8 +179,9 @@ fn judge(
     on_fault(Insecure { path: path.to_owned(), why })
 }
 
-/// D4, D5: a regular file of the caller, nothing for group and others, one name.
+/// Judges what stands in a file's place.
 pub(super) fn judge_file(stat: &Stat) -> Result<(), Insecurity> {
+    // D4, D5: a regular file of the caller, one name, nothing for group and others.
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
         FileType::Symlink => return Err(Insecurity::Symlink),

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 const RECORD: &str = "\"mc-host-lifecycle.json\"";
 
+const PUBLICATION: &str = "\"c.json\"";
+
 /// One system call as `strace -f` prints it.
 #[derive(Clone, Debug)]
 struct Call {
@@ -268,7 +270,32 @@ fn no_file_is_ever_asked_for_with_a_mode_wider_than_0600() {
     }
 }
 
-// B142, P7: whatever fails on the way in is an error, and everything is taken back.
+/// The steps of P7 among these calls, those that succeeded.
+fn steps(calls: &[Call]) -> Vec<&'static str> {
+    let step = |call: &Call| match call.name.as_str() {
+        "flock" if call.rest.contains("LOCK_EX") => Some("lock"),
+        "flock" => Some("unlock"),
+        "renameat" if call.rest.contains(RECORD) => Some("record"),
+        "renameat" => Some("publish"),
+        "unlinkat" if call.rest.contains(RECORD) => Some("remove record"),
+        "unlinkat" if call.rest.contains(PUBLICATION) => Some("unpublish"),
+        _ => None,
+    };
+    calls.iter().filter(|call| call.succeeded()).filter_map(step).collect()
+}
+
+// P7
+#[test]
+fn the_steps_of_a_stay_come_in_their_order() {
+    if have_strace() {
+        let calls = trace(&bare(), "host", "022");
+        let wanted =
+            ["lock", "record", "publish", "record", "record", "unpublish", "remove record", "unlock"];
+        assert_eq!(steps(ours(&calls)), wanted);
+    }
+}
+
+// B142, P7: whatever fails on the way in is an error, and everything is taken back, in its order.
 #[test]
 fn a_failed_write_flush_mode_or_rename_leaves_nothing_behind() {
     if !have_strace() {
@@ -292,9 +319,20 @@ fn a_failed_write_flush_mode_or_rename_leaves_nothing_behind() {
         *tried.entry(point.name.as_str()).or_insert(0) += 1;
         let spot = Spot::new();
         let inject = format!("-e inject={}:error={error}:when={}", point.name, point.ordinal);
-        let (status, _) = Run { spot: &spot, command: "host", umask: "0277", inject }.finish();
+        let (status, calls) = Run { spot: &spot, command: "host", umask: "0277", inject }.finish();
         assert_eq!(status.code(), Some(1), "{point:?}");
         assert_eq!(spot.names(), ["mc-host.lock"], "{point:?}");
+        let failed = |call: &Call| call.name == point.name && call.ordinal == point.ordinal;
+        let (before, after) = calls.split_at(calls.iter().position(failed).unwrap());
+        let way_out: &[&str] = match steps(before).as_slice() {
+            [] => &[],
+            ["lock"] => &["unlock"],
+            ["lock", "record"] => &["record", "remove record", "unlock"],
+            ["lock", "record", "publish"] => &["record", "unpublish", "remove record", "unlock"],
+            ["lock", "record", "publish", "record"] => &["unpublish", "remove record", "unlock"],
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(steps(after), way_out, "{point:?}");
         assert_eq!(probe(&spot.location, unix_now_ms).unwrap().state, HostState::Stopped, "{point:?}");
     }
     let wanted = [("write", 4), ("fsync", 1), ("fchmod", 5), ("renameat", 4), ("openat", 4)];

@@ -8,10 +8,12 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
 )]
 
+pub mod client;
 pub mod discovery;
 pub mod drive;
 pub mod runtime;
 pub mod socket;
+mod sync;
 pub mod testing;
 pub mod turn;
 

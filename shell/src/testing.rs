@@ -1,13 +1,14 @@
 //! For users' tests: a clock that only moves when told, and sockets without a network.
 
 use crate::runtime::{BlockingLost, Runtime};
+use crate::sync::lock;
 use hostwire_core::time::Instant;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -99,10 +100,6 @@ impl<R> fmt::Debug for ManualClock<R> {
             .field("timers", &clock.sleepers.len())
             .finish_non_exhaustive()
     }
-}
-
-fn lock(clock: &Mutex<Clock>) -> MutexGuard<'_, Clock> {
-    clock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A timer of a [`ManualClock`].

@@ -163,7 +163,7 @@ fn read_exactly(fd: &OwnedFd, size: usize) -> Result<Zeroizing<Vec<u8>>, ReadErr
     let mut bytes = Zeroizing::new(vec![0; size + 1]);
     let mut filled = 0;
     while filled < size {
-        match read(fd, &mut bytes[filled..]) {
+        match read(fd, bytes.get_mut(filled..).unwrap_or_default()) {
             Ok(0) => return Err(ReadError::Replaced),
             Ok(n) => filled += n,
             Err(Errno::INTR) => {}

@@ -1,0 +1,108 @@
+//! What a client is made from, and why it could not be made.
+
+use crate::discovery::{Environment, LocationError, Place, SnapshotError};
+use crate::runtime::BlockingLost;
+use hostwire_core::client::{ConfigError, Stage};
+use hostwire_core::fault::CloseReason;
+use hostwire_core::limits::{ClientLimits, ClientTimeouts};
+use std::io;
+
+/// What a client is made from. The default is what most programs want.
+///
+/// ```
+/// use hostwire::client::ClientConfig;
+/// use hostwire::discovery::Place;
+///
+/// let config = ClientConfig { place: Place::File("/run/user/1000/app/subc-connection.json".into()), ..ClientConfig::default() };
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// Where the default place is, and who the caller says it is; the process's own by default.
+    pub environment: Environment,
+    /// Which discovery file.
+    pub place: Place,
+    /// A claim that decides nothing (T2).
+    pub role: String,
+    /// Who the caller says it is, in routes that do not say it themselves (C11).
+    pub consumer: Consumer,
+    /// Capacities (protocol.md §14).
+    pub limits: ClientLimits,
+    /// Durations (protocol.md §15).
+    pub timeouts: ClientTimeouts,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            environment: Environment::from_process(),
+            place: Place::Default,
+            role: "client".to_owned(),
+            consumer: Consumer::FromEnvironment,
+            limits: ClientLimits::default(),
+            timeouts: ClientTimeouts::default(),
+        }
+    }
+}
+
+/// The `consumer_identity` of routes that do not bring one (C11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Consumer {
+    /// `SUBC_MODULE_ID` and `SUBC_LAUNCH_NONCE`, if both are set and not empty.
+    #[default]
+    FromEnvironment,
+    /// None.
+    Anonymous,
+}
+
+/// Why there is no connection. Nothing that a caller asked for has left.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The configuration cannot hold.
+    #[error("invalid configuration: {0}")]
+    Config(#[from] ConfigError),
+    /// The environment names no place for the discovery file.
+    #[error(transparent)]
+    Location(#[from] LocationError),
+    /// There is no discovery document to trust. Nothing was dialled.
+    #[error(transparent)]
+    Discovery(#[from] SnapshotError),
+    /// Nobody listens there, or the system said no.
+    #[error("cannot connect: {0}")]
+    Dial(#[source] io::Error),
+    /// The connection ended while it was being set up.
+    #[error("connection ended during setup: {reason}")]
+    Setup {
+        /// Why.
+        reason: CloseReason,
+        /// How far it had come.
+        stage: Stage,
+    },
+    /// The one deadline of discovery, dial, authentication and negotiation passed (E1).
+    #[error("not connected in time")]
+    TimedOut,
+    /// The runtime ended meanwhile.
+    #[error(transparent)]
+    Runtime(#[from] BlockingLost),
+    /// The operating system gave no randomness (A2).
+    #[error("no randomness from the operating system")]
+    NoRandomness,
+}
+
+impl ConnectError {
+    /// The stable code: `discovery_missing`, `discovery_insecure`, `discovery_invalid`, `dial_failed`, `authentication_failed`,
+    /// `negotiation_failed`, `handshake_timeout`, or `client_failed` for what is this side's own fault.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Location(_) => "discovery_invalid",
+            Self::Discovery(error) => error.code(),
+            Self::Dial(_) => "dial_failed",
+            Self::TimedOut | Self::Setup { reason: CloseReason::HandshakeTimeout, .. } => "handshake_timeout",
+            Self::Setup { stage: Stage::Authenticating, .. } => "authentication_failed",
+            Self::Setup { stage: Stage::Negotiating | Stage::Active, .. } => "negotiation_failed",
+            Self::Config(_) | Self::Runtime(_) | Self::NoRandomness => "client_failed",
+        }
+    }
+}

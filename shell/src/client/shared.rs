@@ -1,0 +1,383 @@
+//! One generation, shared by its handles and its task: the core under one lock, the table of waiters, and the flags by which a dropped
+//! handle is noticed.
+//!
+//! Invariants: the lock is held for one command or one step of the task, never while wakers or user code run, never across an
+//! await; dropping a handle takes no lock at all. An entry of the table stands for a request without a result, or for a stream
+//! whose items may still be read.
+
+use super::result::Evidence;
+use super::route::{RouteGuard, RouteSlot};
+use super::slot::{Finished, Slot};
+use crate::drive::{Driver, Signal};
+use crate::runtime::Runtime;
+use crate::sync::lock;
+use crate::turn::Seat;
+use hostwire_core::auth::DaemonId;
+use hostwire_core::client::{Connection, Counters, Event, OpId, Stage, StreamPoll, SubmitError};
+use hostwire_core::endpoint::Disconnect;
+use hostwire_core::fault::CloseReason;
+use hostwire_core::outcome::{Outcome, Terminal};
+use hostwire_core::time::Instant;
+use hostwire_core::wire::RouteHandle;
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+pub(super) struct Shared {
+    state: Mutex<State>,
+    signal: Signal,
+    /// Some slot or route is flagged as abandoned.
+    dropped: AtomicBool,
+    /// The last handle of the client is gone.
+    orphaned: AtomicBool,
+    clock: Box<dyn Fn() -> Instant + Send + Sync>,
+    daemon_id: DaemonId,
+}
+
+struct State {
+    conn: Connection,
+    /// By the operation's slot.
+    table: Vec<Option<Entry>>,
+    routes: Vec<Arc<RouteSlot>>,
+    ready: bool,
+    closed: Option<(CloseReason, Stage)>,
+    /// Who waits for `ready` or `closed`.
+    waiting: Vec<Waker>,
+}
+
+struct Entry {
+    op: OpId,
+    slot: Arc<Slot>,
+    /// It stays when it is settled, until its items are read. The core may then hold nothing of it any more, and give its
+    /// place to another.
+    stream: bool,
+}
+
+/// What is to be done once the lock is free: all that may run code of others, destructors of wakers included.
+enum Delivery {
+    Result(Arc<Slot>, Finished),
+    Items(Arc<Slot>),
+    Wake(Waker),
+    Drop(Arc<Slot>),
+    Discard(Finished),
+}
+
+impl Delivery {
+    fn run(self) {
+        match self {
+            Self::Result(slot, finished) => slot.deliver(finished),
+            Self::Items(slot) => slot.wake(),
+            Self::Wake(waker) => waker.wake(),
+            Self::Drop(slot) => drop(slot),
+            Self::Discard(finished) => drop(finished),
+        }
+    }
+}
+
+/// A request in the table, or one that was refused and has its result already.
+pub(super) struct Ticket {
+    pub(super) slot: Arc<Slot>,
+    pub(super) op: Option<OpId>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("daemon_id", &self.daemon_id).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(super) fn new<R: Runtime>(runtime: &R, conn: Connection, daemon_id: DaemonId) -> Arc<Self> {
+        let runtime = runtime.clone();
+        Arc::new(Self {
+            state: Mutex::new(State {
+                conn,
+                table: Vec::new(),
+                routes: Vec::new(),
+                ready: false,
+                closed: None,
+                waiting: Vec::new(),
+            }),
+            signal: Signal::default(),
+            dropped: AtomicBool::new(false),
+            orphaned: AtomicBool::new(false),
+            clock: Box::new(move || runtime.now()),
+            daemon_id,
+        })
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        (self.clock)()
+    }
+
+    pub(super) const fn daemon_id(&self) -> DaemonId {
+        self.daemon_id
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        lock(&self.state).conn.counters()
+    }
+
+    const fn evidence(&self, bytes_handed: u64, attempts: u32) -> Evidence {
+        Evidence { bytes_handed, attempts, daemon_id: self.daemon_id }
+    }
+
+    /// Submits a request. A refusal is a result like any other.
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        stream: bool,
+        command: impl FnOnce(&mut Connection, Instant) -> Result<OpId, SubmitError>,
+    ) -> Ticket {
+        let now = self.now();
+        let ticket = self.step(|shared, state, later| {
+            // What has ended leaves the table first, so that its place is free for this one.
+            shared.collect(state, later);
+            match command(&mut state.conn, now) {
+                Ok(op) => {
+                    let slot = Arc::new(Slot::default());
+                    let index = op.slot();
+                    if index >= state.table.len() {
+                        state.table.resize_with(index + 1, || None);
+                    }
+                    if let Some(place) = state.table.get_mut(index) {
+                        // A stream that stood there has its result, and the core has nothing of it any more.
+                        let before = place.replace(Entry { op, slot: Arc::clone(&slot), stream });
+                        later.extend(before.map(|entry| Delivery::Drop(entry.slot)));
+                    }
+                    Ticket { slot, op: Some(op) }
+                }
+                Err(SubmitError { code, body }) => {
+                    let outcome = Outcome::NotSent { code, body };
+                    let finished = Finished { outcome, evidence: shared.evidence(0, 0), route: None };
+                    Ticket { slot: Arc::new(Slot::settled(finished)), op: None }
+                }
+            }
+        });
+        if ticket.op.is_some() {
+            self.signal.raise();
+        }
+        ticket
+    }
+
+    /// A command on the core that may settle things.
+    pub(super) fn command(self: &Arc<Self>, command: impl FnOnce(&mut Connection, Instant)) {
+        let now = self.now();
+        self.step(|shared, state, later| {
+            command(&mut state.conn, now);
+            shared.collect(state, later);
+        });
+        self.signal.raise();
+    }
+
+    /// The front of a stream. `Ended` leaves nothing of it in the table.
+    pub(super) fn take_item(self: &Arc<Self>, op: OpId) -> StreamPoll {
+        self.step(|shared, state, later| {
+            // The result finds its waiter while that is in the table.
+            shared.collect(state, later);
+            let front = state.conn.take_item(op);
+            if matches!(front, StreamPoll::Ended) {
+                state.forget(op);
+            }
+            front
+        })
+    }
+
+    /// Notes that a request's handle is gone. Takes no lock.
+    pub(super) fn abandon(&self, slot: &Slot) {
+        slot.abandon();
+        self.look_for_dropped();
+    }
+
+    /// Some flag was set.
+    pub(super) fn look_for_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+        self.signal.raise();
+    }
+
+    /// Notes that the last handle is gone. Takes no lock.
+    pub(super) fn orphan(&self) {
+        self.orphaned.store(true, Ordering::Release);
+        self.signal.raise();
+    }
+
+    pub(super) fn is_live(&self, route: RouteHandle) -> bool {
+        lock(&self.state).conn.is_live(route)
+    }
+
+    /// Ready when routes can be opened, or never will.
+    pub(super) fn poll_ready(&self, cx: &Context<'_>) -> Poll<Result<(), (CloseReason, Stage)>> {
+        let mut state = lock(&self.state);
+        match state.closed {
+            Some(end) => Poll::Ready(Err(end)),
+            None if state.ready => Poll::Ready(Ok(())),
+            None => state.wait(cx),
+        }
+    }
+
+    /// Ready when the generation has ended.
+    pub(super) fn poll_closed(&self, cx: &Context<'_>) -> Poll<CloseReason> {
+        let mut state = lock(&self.state);
+        match state.closed {
+            Some((reason, _)) => Poll::Ready(reason),
+            None => state.wait(cx),
+        }
+    }
+
+    pub(super) fn close_reason(&self) -> Option<CloseReason> {
+        lock(&self.state).conn.close_reason()
+    }
+
+    /// One step under the lock, and what follows from it after.
+    fn step<T>(self: &Arc<Self>, step: impl FnOnce(&Arc<Self>, &mut State, &mut Vec<Delivery>) -> T) -> T {
+        let mut later = Vec::new();
+        let result = step(self, &mut lock(&self.state), &mut later);
+        later.into_iter().for_each(Delivery::run);
+        result
+    }
+
+    /// Takes the core's events. Returns whether there were any.
+    fn collect(self: &Arc<Self>, state: &mut State, later: &mut Vec<Delivery>) -> bool {
+        let mut any = false;
+        while let Some(event) = state.conn.poll_event() {
+            any = true;
+            match event {
+                Event::Settled { op, outcome, bytes_handed } => {
+                    let slot = state.settle(op);
+                    let route = if let Outcome::Terminal(Terminal::RouteOpened(handle)) = outcome {
+                        let route = Arc::new(RouteSlot::new(handle));
+                        state.routes.push(Arc::clone(&route));
+                        Some(RouteGuard::new(Arc::clone(self), route))
+                    } else {
+                        None
+                    };
+                    let finished = Finished { outcome, evidence: self.evidence(bytes_handed, 1), route };
+                    // Without a slot its handle is gone; a route that it opened is closed by its guard.
+                    later.push(match slot {
+                        Some(slot) => Delivery::Result(slot, finished),
+                        None => Delivery::Discard(finished),
+                    });
+                }
+                Event::Readable { op } => later.extend(state.find(op).map(Delivery::Items)),
+                Event::RouteGone { route } => state.routes.retain(|slot| slot.handle() != route),
+                Event::Ready { .. } => {
+                    state.ready = true;
+                    later.extend(state.waiting.drain(..).map(Delivery::Wake));
+                }
+                Event::Closed { reason, stage } => {
+                    state.closed = Some((reason, stage));
+                    state.routes.clear(); // K1
+                    later.extend(state.waiting.drain(..).map(Delivery::Wake));
+                }
+                // No candidate is offered, so none can be granted (N7); and what is not known here is nobody's.
+                Event::Granted { .. } | _ => {}
+            }
+        }
+        any
+    }
+
+    /// Acts on what dropped handles have left behind.
+    fn take_dropped(self: &Arc<Self>) {
+        if self.dropped.swap(false, Ordering::AcqRel) {
+            let now = self.now();
+            self.step(|shared, state, later| {
+                let State { conn, table, routes, .. } = state;
+                for place in table.iter_mut() {
+                    if let Some(entry) = place.take_if(|entry| entry.slot.is_abandoned()) {
+                        conn.drop_op(now, entry.op); // B5: its items are freed at once
+                        later.push(Delivery::Drop(entry.slot));
+                    }
+                }
+                for slot in routes.extract_if(.., |slot| slot.is_abandoned()) {
+                    conn.close_route(now, slot.handle());
+                }
+                shared.collect(state, later);
+            });
+        }
+        if self.orphaned.swap(false, Ordering::AcqRel) {
+            self.command(Connection::shutdown); // G3: as a local close, and nobody waits
+        }
+    }
+
+    /// The task is over, or was dropped with its runtime: nobody drives this any more.
+    fn end(self: &Arc<Self>) {
+        self.command(|conn, now| conn.handle_disconnect(now, Disconnect::Abandoned));
+    }
+}
+
+impl State {
+    fn wait<T>(&mut self, cx: &Context<'_>) -> Poll<T> {
+        if !self.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.waiting.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn place(&mut self, op: OpId) -> Option<&mut Option<Entry>> {
+        self.table.get_mut(op.slot()).filter(|place| place.as_ref().is_some_and(|entry| entry.op == op))
+    }
+
+    fn find(&mut self, op: OpId) -> Option<Arc<Slot>> {
+        self.place(op)?.as_ref().map(|entry| Arc::clone(&entry.slot))
+    }
+
+    fn forget(&mut self, op: OpId) {
+        if let Some(place) = self.place(op) {
+            *place = None;
+        }
+    }
+
+    /// X6: the waiter of a request that has its result leaves the table, but a stream's, which stays until its items are read.
+    fn settle(&mut self, op: OpId) -> Option<Arc<Slot>> {
+        let slot = self.find(op)?;
+        if let Some(place) = self.place(op) {
+            drop(place.take_if(|entry| !entry.stream)); // `slot` is the second owner: nothing ends here
+        }
+        Some(slot)
+    }
+}
+
+/// The task's view.
+struct ClientSeat {
+    shared: Arc<Shared>,
+    later: Vec<Delivery>,
+}
+
+impl Seat for ClientSeat {
+    type Core = Connection;
+
+    fn with<R>(&mut self, step: impl FnOnce(&mut Connection) -> R) -> R {
+        step(&mut lock(&self.shared.state).conn)
+    }
+
+    fn settle(&mut self, _now: Instant) -> bool {
+        let any = self.shared.collect(&mut lock(&self.shared.state), &mut self.later);
+        self.later.drain(..).for_each(Delivery::run);
+        any
+    }
+}
+
+/// Whatever ends the task ends the generation.
+struct EndGuard(Arc<Shared>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The generation's task: the only one, whatever is asked of it.
+pub(super) async fn drive<R: Runtime>(mut driver: Driver<R>, shared: Arc<Shared>) {
+    let end = EndGuard(Arc::clone(&shared));
+    let mut seat = ClientSeat { shared: Arc::clone(&shared), later: Vec::new() };
+    poll_fn(|cx| {
+        // Before the flags are looked at, so that one set from here on wakes.
+        shared.signal.listen(cx);
+        shared.take_dropped();
+        driver.poll(cx, &shared.signal, &mut seat)
+    })
+    .await;
+    drop(driver);
+    drop(end);
+}

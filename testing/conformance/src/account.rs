@@ -1,0 +1,182 @@
+//! Counting what a runtime holds: tasks, and registered descriptors.
+
+use hostwire::Runtime;
+use hostwire::core::time::Instant;
+use hostwire::runtime::{BlockingLost, Direction, Io, Tried};
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+struct Counts {
+    tasks: AtomicUsize,
+    spawned: AtomicUsize,
+    ios: AtomicUsize,
+    reads: AtomicUsize,
+    writes: AtomicUsize,
+}
+
+/// A runtime that counts what it was given.
+#[derive(Clone, Debug)]
+pub struct Accounted<R> {
+    inner: R,
+    counts: Arc<Counts>,
+}
+
+/// One more for as long as it lives.
+struct One<F: Fn(&Counts) -> &AtomicUsize>(Arc<Counts>, F);
+
+impl<F: Fn(&Counts) -> &AtomicUsize> One<F> {
+    fn new(counts: &Arc<Counts>, which: F) -> Self {
+        which(counts).fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(counts), which)
+    }
+}
+
+impl<F: Fn(&Counts) -> &AtomicUsize> Drop for One<F> {
+    fn drop(&mut self) {
+        (self.1)(&self.0).fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<R: Runtime> Accounted<R> {
+    /// Counts from zero.
+    pub fn new(inner: R) -> Self {
+        Self { inner, counts: Arc::default() }
+    }
+
+    /// Tasks that live.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.counts.tasks.load(Ordering::SeqCst)
+    }
+
+    /// Tasks that were ever spawned.
+    #[must_use]
+    pub fn spawned(&self) -> usize {
+        self.counts.spawned.load(Ordering::SeqCst)
+    }
+
+    /// Registered descriptors that live.
+    #[must_use]
+    pub fn ios(&self) -> usize {
+        self.counts.ios.load(Ordering::SeqCst)
+    }
+
+    /// Calls that were tried on descriptors, by direction: reads, writes.
+    #[must_use]
+    pub fn calls(&self) -> (usize, usize) {
+        (self.counts.reads.load(Ordering::SeqCst), self.counts.writes.load(Ordering::SeqCst))
+    }
+
+    /// A moment for others, on the runtime's own clock.
+    pub async fn pause(&self) {
+        self.inner.sleep_until(self.inner.now() + Duration::from_millis(1)).await;
+    }
+
+    /// Lets others go on until `done`.
+    ///
+    /// # Panics
+    /// If that does not come about.
+    pub async fn until(&self, what: &str, done: impl Fn() -> bool) {
+        for _ in 0..20_000 {
+            if done() {
+                return;
+            }
+            self.pause().await;
+        }
+        panic!("never came: {what}");
+    }
+
+    /// Waits until every task has ended and every descriptor is closed.
+    ///
+    /// # Panics
+    /// If one stays.
+    pub async fn assert_nothing_left(&self) {
+        for _ in 0..20_000 {
+            if self.tasks() == 0 && self.ios() == 0 {
+                return;
+            }
+            self.pause().await;
+        }
+        panic!("left: {} tasks, {} descriptors", self.tasks(), self.ios());
+    }
+}
+
+impl<R: Runtime> Runtime for Accounted<R> {
+    type Io = AccountedIo<R::Io>;
+    type Sleep = R::Sleep;
+
+    fn now(&self) -> Instant {
+        self.inner.now()
+    }
+
+    fn sleep_until(&self, at: Instant) -> R::Sleep {
+        self.inner.sleep_until(at)
+    }
+
+    fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: F) {
+        let one = One::new(&self.counts, |counts| &counts.tasks);
+        self.counts.spawned.fetch_add(1, Ordering::SeqCst);
+        self.inner.spawn(async move {
+            let _one = one;
+            task.await;
+        });
+    }
+
+    fn blocking<T, F>(&self, work: F) -> impl Future<Output = Result<T, BlockingLost>> + Send + 'static
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.inner.blocking(work)
+    }
+
+    fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {
+        let one = One::new(&self.counts, (|counts| &counts.ios) as fn(&Counts) -> &AtomicUsize);
+        Ok(AccountedIo { inner: self.inner.register(fd)?, one })
+    }
+}
+
+/// A descriptor that is counted while it lives.
+pub struct AccountedIo<I> {
+    inner: I,
+    one: One<fn(&Counts) -> &AtomicUsize>,
+}
+
+impl<I> std::fmt::Debug for AccountedIo<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccountedIo").finish_non_exhaustive()
+    }
+}
+
+impl<I: Io> AsFd for AccountedIo<I> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl<I: Io> Io for AccountedIo<I> {
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.poll_read_ready(cx)
+    }
+
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.poll_write_ready(cx)
+    }
+
+    fn try_io<T>(&self, direction: Direction, call: impl FnOnce(BorrowedFd<'_>) -> Tried<T>) -> Tried<T> {
+        self.inner.try_io(direction, |fd| {
+            let calls = match direction {
+                Direction::Read => &self.one.0.reads,
+                Direction::Write => &self.one.0.writes,
+            };
+            calls.fetch_add(1, Ordering::SeqCst);
+            call(fd)
+        })
+    }
+}

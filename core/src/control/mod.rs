@@ -23,7 +23,7 @@ pub use target::{Manifest, ManifestError, Resolution, Role, RouteClass, Targets}
 pub(crate) use request::expect_op;
 
 /// The longest control body (C1).
-pub const MAX_BODY_BYTES: usize = 65_536;
+pub const MAX_BODY_BYTES: usize = crate::wire::MAX_CONTROL_BODY as usize;
 
 /// The operations' names (C5), frozen.
 pub(crate) mod op {

@@ -223,6 +223,20 @@ mod tests {
     }
 
     #[test]
+    fn no_byte_of_any_value_in_any_place_leads_to_a_panic() {
+        let good = br#"{"op":"route.open","target":{"kind":"k","module_id":"m"},"identity":{"project_root":"/","harness":"h","session":"s"},"consumer_capabilities":["a"],"admission_facts":[-1.5e3,"\ud83d\ude00"]}"#;
+        let mut read = 0;
+        for at in 0..good.len() {
+            let mut body = *good;
+            for byte in 0..=u8::MAX {
+                body[at] = byte;
+                read += usize::from(decode_request(&body, false).is_ok());
+            }
+        }
+        assert!(read > good.len(), "{read}");
+    }
+
+    #[test]
     fn z1_an_error_names_the_member_and_not_what_stood_there() {
         let error = read(r#"{"op":"catalog.list","module_id":"s3cr3t\u0000"}"#).unwrap_err();
         let printed: String = format!("{error:?} {error}");

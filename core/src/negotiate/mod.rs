@@ -18,7 +18,7 @@ pub use candidate::{
 };
 pub use offer::{MAX_OFFERS, Offer, OfferList, TransportName, decode_request, encode_request};
 pub use response::{FallbackReason, Grant, Response, validate_response};
-pub use select::{Installed, Selection, Served, select};
+pub use select::{Installed, InstalledError, Selection, Served, select};
 pub use token::ActivationToken;
 
 use core::num::NonZeroU32;
@@ -143,5 +143,41 @@ fn peer_opaque(value: Value<'_>) -> Result<RawJson, ReadError> {
     match bound_opaque(value) {
         Ok(()) => Ok(value.into()),
         Err(problem) => Err(value.problem(problem)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn no_byte_of_any_value_in_any_place_leads_to_a_panic() {
+        let parameters = RawJson::new(r#"{"a":["\u0061",-1.5e3,{}]}"#).unwrap();
+        let offer = Offer::new(TransportName::UNIX, TCP_VERSION, Some(&parameters)).unwrap();
+        let offers = OfferList::new(vec![offer.clone(), Offer::tcp()]).unwrap();
+        let grant = Grant::new(&offer, ActivationToken::new([9; 16]), &parameters).unwrap();
+        let mut read = 0;
+        for good in [
+            encode_request(&offers),
+            Response::Granted(grant).encode(),
+            Response::Tcp { reason: Some(FallbackReason::Unavailable) }.encode(),
+            encode_activate(&ActivationToken::new([9; 16])),
+            encode_commit(),
+        ] {
+            for at in 0..good.len() {
+                let mut body = good.clone();
+                for byte in 0..=u8::MAX {
+                    body[at] = byte;
+                    read += usize::from(decode_request(&body, false).is_ok());
+                    read += usize::from(validate_response(&body, false, &offers).is_ok());
+                    read += usize::from(decode_activate(&body, false).is_ok());
+                    read += usize::from(decode_commit(&body, false).is_ok());
+                }
+            }
+        }
+        // Each place has its good value at least.
+        assert!(read > 500, "{read}");
     }
 }

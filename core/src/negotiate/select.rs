@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use super::TCP_VERSION;
 use super::offer::{OfferList, TransportName};
 use super::response::FallbackReason;
-use super::{NegotiateError, TCP_VERSION};
 use crate::json::RawJson;
 
 /// One version of a transport that the host has installed beside `tcp`.
@@ -51,20 +51,35 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// One of them is `tcp` itself, or two have the same transport and version.
-    pub fn new(installed: Vec<Installed>) -> Result<Self, NegotiateError> {
+    /// [`InstalledError`].
+    pub fn new(installed: Vec<Installed>) -> Result<Self, InstalledError> {
         let mut rest = installed.as_slice();
         while let Some((one, others)) = rest.split_first() {
             let same = |other: &Installed| {
                 other.transport == one.transport && other.capability_version == one.capability_version
             };
-            if one.transport.is_tcp() || others.iter().any(same) {
-                return Err(NegotiateError::RepeatedOffer);
+            if one.transport.is_tcp() {
+                return Err(InstalledError::Tcp);
+            }
+            if others.iter().any(same) {
+                return Err(InstalledError::Repeated);
             }
             rest = others;
         }
         Ok(Self { installed })
     }
+}
+
+/// Why a host cannot serve what it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstalledError {
+    /// `tcp` is served by every host, and is not installed beside itself.
+    #[error("tcp cannot be installed as a candidate")]
+    Tcp,
+    /// Two have the same transport and version.
+    #[error("a transport is installed twice in one version")]
+    Repeated,
 }
 
 /// The host's choice.
@@ -211,8 +226,12 @@ mod tests {
             ..Installed::unix(true)
         };
         assert!(Served::new(vec![installed("a", 1), installed("a", 2), installed("b", 1)]).is_ok());
-        assert!(Served::new(vec![installed("tcp", 2)]).is_err());
-        assert!(Served::new(vec![installed("a", 1), installed("b", 1), installed("a", 1)]).is_err());
+        assert_eq!(
+            Served::new(vec![installed("a", 1), installed("tcp", 2)]).err(),
+            Some(InstalledError::Tcp)
+        );
+        let twice = vec![installed("a", 1), installed("b", 1), installed("a", 1)];
+        assert_eq!(Served::new(twice).err(), Some(InstalledError::Repeated));
         assert_eq!(choose(&[("unix", 1), ("tcp", 1)], &Served::tcp_only()), TCP);
     }
 }

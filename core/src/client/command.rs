@@ -193,10 +193,12 @@ impl Connection {
                 return Err(NotSentCode::ClientClosed);
             }
             State::Closed(_) | State::ReadOn { .. } => return Err(NotSentCode::ConnectionRetired),
-            State::Hello(..) | State::Negotiating | State::Granted if route.is_none() => {
+            State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted
+                if route.is_none() =>
+            {
                 return Err(NotSentCode::ConnectionRetired);
             }
-            State::Hello(..) | State::Negotiating | State::Granted | State::Active => {}
+            State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted | State::Active => {}
         }
         if deadline <= now {
             return Err(NotSentCode::DeadlineExpired); // E4

@@ -2,7 +2,7 @@
 
 use crate::auth::{AuthError, Credentials, Nonce};
 use crate::limits::{ClientLimits, ClientTimeouts, LimitError};
-use crate::negotiate::OfferList;
+use crate::negotiate::{Grant, OfferList};
 use crate::time::Instant;
 use alloc::string::String;
 
@@ -22,6 +22,19 @@ pub struct Config {
     /// Durations.
     pub timeouts: ClientTimeouts,
     /// When discovery, dial, authentication and negotiation must be over: one absolute deadline, begun before the dial (E1).
+    pub setup_deadline: Instant,
+}
+
+/// Everything that a granted candidate needs to become the generation (N10).
+#[derive(Debug)]
+pub struct CandidateConfig {
+    /// What the host granted.
+    pub grant: Grant,
+    /// Capacities.
+    pub limits: ClientLimits,
+    /// Durations.
+    pub timeouts: ClientTimeouts,
+    /// The bootstrap's own setup deadline: the exchange shares it (E1).
     pub setup_deadline: Instant,
 }
 

@@ -1,6 +1,6 @@
 //! The connection's state, the loop's inputs and outputs, and time.
 
-use super::config::{Config, ConfigError};
+use super::config::{CandidateConfig, Config, ConfigError};
 use super::counters::Counters;
 use super::event::{Event, Item, StreamPoll};
 use super::pending::{Kind, OpId, Pending, Phase};
@@ -11,6 +11,7 @@ use crate::endpoint::{Deadline, DeadlineReason, Disconnect, Endpoint, Interest, 
 use crate::fault::{ApiMisuse, CloseReason, Fault, PeerMisbehaved};
 use crate::hash::FixedState;
 use crate::limits::{CONTROL_SLOTS, ClientLimits, ClientTimeouts};
+use crate::negotiate::{ClientCandidate, OfferList};
 use crate::outcome::{Outcome, UnknownCode};
 use crate::receive::Assembler;
 use crate::time::{Clock, Instant};
@@ -45,6 +46,8 @@ pub(super) enum State {
     Hello(MessageReader, ClientHandshake),
     /// `client_auth` and the negotiation are on their way (N1).
     Negotiating,
+    /// A granted candidate on its way to be the connection (N10).
+    Candidate(ClientCandidate),
     /// A candidate was granted; this connection only has to live until it is committed (N10).
     Granted,
     /// Requests are possible.
@@ -80,7 +83,8 @@ pub struct Connection {
     pub(super) limits: ClientLimits,
     pub(super) timeouts: ClientTimeouts,
     pub(super) setup_deadline: Instant,
-    pub(super) offers: crate::negotiate::OfferList,
+    /// What was offered, until the host has chosen.
+    pub(super) offers: Option<OfferList>,
     pub(super) out: Outbox<Owner>,
     pub(super) rx: Assembler,
     pub(super) pending: Pending,
@@ -103,20 +107,48 @@ impl Connection {
     /// [`ConfigError`] if a limit or a duration is zero, or the role does not fit.
     pub fn new(now: Instant, config: Config) -> Result<Self, ConfigError> {
         let Config { credentials, nonce, role, offers, limits, timeouts, setup_deadline } = config;
-        limits.validate()?;
-        timeouts.validate()?;
-        let mut clock = Clock::default();
-        let now = clock.observe(now);
         let exchange = ClientHandshake::new(credentials, nonce, &role)?;
         let hello = exchange.hello();
-        let mut connection = Self {
-            state: State::Hello(MessageReader::new(), exchange),
-            stage: Stage::Authenticating,
-            clock,
+        let state = State::Hello(MessageReader::new(), exchange);
+        let mut connection = Self::begin(state, Stage::Authenticating, limits, timeouts, setup_deadline)?;
+        connection.offers = Some(offers);
+        let now = connection.clock.observe(now);
+        connection.push_auth(now, hello);
+        Ok(connection)
+    }
+
+    /// Begins on a granted candidate's transport. Its first byte is an envelope: token and peer user ID stand for the handshake (N10).
+    /// Once it says `Ready`, close the bootstrap connection; if it ends before, end the bootstrap too (N11).
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a limit or a duration is zero.
+    pub fn candidate(now: Instant, config: CandidateConfig) -> Result<Self, ConfigError> {
+        let CandidateConfig { grant, limits, timeouts, setup_deadline } = config;
+        let (candidate, activate) = ClientCandidate::new(grant.token());
+        let state = State::Candidate(candidate);
+        let mut connection = Self::begin(state, Stage::Negotiating, limits, timeouts, setup_deadline)?;
+        let now = connection.clock.observe(now);
+        connection.push_setup_request(now, activate);
+        Ok(connection)
+    }
+
+    fn begin(
+        state: State,
+        stage: Stage,
+        limits: ClientLimits,
+        timeouts: ClientTimeouts,
+        setup_deadline: Instant,
+    ) -> Result<Self, ConfigError> {
+        limits.validate()?;
+        timeouts.validate()?;
+        Ok(Self {
+            state,
+            stage,
+            clock: Clock::default(),
             limits,
             timeouts,
             setup_deadline,
-            offers,
+            offers: None,
             out: Outbox::new(Patience::FirstByte),
             rx: Assembler::default(),
             pending: Pending::default(),
@@ -127,9 +159,7 @@ impl Connection {
             returned_bytes: 0,
             retained: Pool::new(limits.retained_bytes),
             counters: Counters::default(),
-        };
-        connection.push_auth(now, hello);
-        Ok(connection)
+        })
     }
 
     /// Takes input. Returns how many bytes were consumed: all of them, unless events wait to be taken or a lease is out.
@@ -170,11 +200,16 @@ impl Connection {
                     }
                     input = rest;
                 }
-                State::Negotiating | State::Granted | State::Active => {
+                State::Negotiating | State::Candidate(_) | State::Granted | State::Active => {
                     let consumed = self.read_frames(now, input);
                     let blocked = consumed < input.len();
                     input = input.get(consumed..).unwrap_or_default();
-                    if blocked && matches!(self.state, State::Negotiating | State::Granted | State::Active) {
+                    if blocked
+                        && matches!(
+                            self.state,
+                            State::Negotiating | State::Candidate(_) | State::Granted | State::Active
+                        )
+                    {
                         break;
                     }
                 }
@@ -184,6 +219,7 @@ impl Connection {
             State::Closed(reason) => Err(Fault(reason)),
             State::Hello(..)
             | State::Negotiating
+            | State::Candidate(_)
             | State::Granted
             | State::Active
             | State::ReadOn { .. }
@@ -203,7 +239,11 @@ impl Connection {
     /// Moves the buffer of a body of 64 KiB or more out of the connection, to be read into; `None` when there is none.
     pub fn lease_body(&mut self) -> Option<BodyLease> {
         match self.state {
-            State::Active | State::Negotiating | State::Granted | State::ReadOn { .. } => self.rx.lease(),
+            State::Active
+            | State::Negotiating
+            | State::Candidate(_)
+            | State::Granted
+            | State::ReadOn { .. } => self.rx.lease(),
             State::Hello(..) | State::Closing { .. } | State::Closed(_) => None,
         }
     }
@@ -233,12 +273,14 @@ impl Connection {
         let now = self.clock.observe(now);
         let reason = match self.state {
             State::ReadOn { reason, .. } | State::Closing { reason, .. } => reason,
-            State::Hello(..) | State::Negotiating | State::Granted | State::Active
+            State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted | State::Active
                 if self.rx.is_mid_frame() =>
             {
                 CloseReason::Peer(PeerMisbehaved::Truncated) // W2, V14
             }
-            State::Hello(..) | State::Negotiating | State::Granted | State::Active => CloseReason::Eof,
+            State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted | State::Active => {
+                CloseReason::Eof
+            }
             State::Closed(_) => return,
         };
         self.close(now, reason);
@@ -277,11 +319,21 @@ impl Connection {
         let reason = match (&self.state, why) {
             (State::ReadOn { reason, .. } | State::Closing { reason, .. }, _) => *reason,
             (
-                State::Hello(..) | State::Negotiating | State::Granted | State::Active | State::Closed(_),
+                State::Hello(..)
+                | State::Negotiating
+                | State::Candidate(_)
+                | State::Granted
+                | State::Active
+                | State::Closed(_),
                 Disconnect::Abandoned,
             ) => CloseReason::Abandoned,
             (
-                State::Hello(..) | State::Negotiating | State::Granted | State::Active | State::Closed(_),
+                State::Hello(..)
+                | State::Negotiating
+                | State::Candidate(_)
+                | State::Granted
+                | State::Active
+                | State::Closed(_),
                 _,
             ) => CloseReason::Io,
         };
@@ -329,14 +381,20 @@ impl Connection {
     #[must_use]
     pub fn deadline(&self) -> Option<Deadline> {
         let because = |reason| move |at| Deadline { at, reason };
-        let handshake = matches!(self.state, State::Hello(..) | State::Negotiating | State::Granted)
-            .then_some(self.setup_deadline);
+        let handshake = matches!(
+            self.state,
+            State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted
+        )
+        .then_some(self.setup_deadline);
         let close = match self.state {
             State::Closing { until, .. } => Some(until),
             State::Closed(_) => return None,
-            State::Hello(..) | State::Negotiating | State::Granted | State::Active | State::ReadOn { .. } => {
-                None
-            }
+            State::Hello(..)
+            | State::Negotiating
+            | State::Candidate(_)
+            | State::Granted
+            | State::Active
+            | State::ReadOn { .. } => None,
         };
         Deadline::earliest([
             handshake.map(because(DeadlineReason::Handshake)),
@@ -371,7 +429,9 @@ impl Connection {
             State::Closed(reason) | State::ReadOn { reason, .. } | State::Closing { reason, .. } => {
                 Some(reason)
             }
-            State::Hello(..) | State::Negotiating | State::Granted | State::Active => None,
+            State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted | State::Active => {
+                None
+            }
         }
     }
 
@@ -438,7 +498,9 @@ impl Connection {
                 self.state = State::ReadOn { reason: CloseReason::Io, left: READ_ON_BYTES };
             }
             State::Closing { reason, .. } => self.close(now, reason),
-            State::Hello(..) | State::Negotiating | State::Granted => self.close(now, CloseReason::Io),
+            State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted => {
+                self.close(now, CloseReason::Io);
+            }
             State::ReadOn { .. } | State::Closed(_) => {}
         }
     }

@@ -109,6 +109,13 @@ impl Connection {
     /// A whole, legal frame.
     pub(super) fn on_frame(&mut self, now: Instant, header: &Header, payload: Payload) {
         self.counters.received.count(header.kind);
+        if matches!(self.state, State::Candidate(_))
+            && !matches!(header.kind, FrameType::Ping)
+            && !matches!((header.kind, header.identity), (FrameType::Goodbye, Identity::Connection))
+        {
+            self.on_candidate_frame(now, header, &payload);
+            return;
+        }
         match (header.kind, header.identity) {
             (FrameType::Response, Identity::Control(corr)) => {
                 self.on_control_success(now, header, corr, &payload);

@@ -1,6 +1,6 @@
 //! The client's side of one generation: authenticate, negotiate, open routes, ask, and know the truth about each request.
 //!
-//! [`Connection`] owns everything of one generation. It never retries and never reconnects.
+//! [`Connection`] owns everything of one generation. It never retries and never reconnects: that is [`session`]'s to decide.
 //!
 //! | file | owns |
 //! | --- | --- |
@@ -13,6 +13,7 @@
 //! | `input` | what each frame of the host does |
 //! | `pending` | the table of requests |
 //! | `settle` | outcomes by byte evidence, and the one teardown |
+//! | `session` | the managed client's policy: reconnect, retry, backoff |
 
 mod command;
 mod config;
@@ -21,12 +22,13 @@ mod counters;
 mod event;
 mod input;
 mod pending;
+pub mod session;
 mod settle;
 mod setup;
 mod stop;
 
 pub use command::{CatalogFilter, Request, SubmitError};
-pub use config::{Config, ConfigError};
+pub use config::{CandidateConfig, Config, ConfigError};
 pub use connection::{Connection, Stage};
 pub use counters::Counters;
 pub use event::{Event, Item, StreamPoll, Transport};

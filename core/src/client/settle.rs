@@ -134,6 +134,7 @@ impl Connection {
             (
                 State::Hello(..)
                 | State::Negotiating
+                | State::Candidate(_)
                 | State::Granted
                 | State::Active
                 | State::ReadOn { .. }

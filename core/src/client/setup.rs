@@ -7,10 +7,11 @@ use super::event::{Event, Transport};
 use crate::auth::{AuthError, ClientHandshake};
 use crate::body::Body;
 use crate::fault::{CloseReason, PeerMisbehaved};
-use crate::negotiate::{Response, encode_request, validate_response};
+use crate::negotiate::{CandidateError, ClientStep, Response, encode_request, validate_response};
+use crate::receive::Payload;
 use crate::time::Instant;
 use crate::transmit::Head;
-use crate::wire::{Correlation, Flags, FrameType, Header, Identity, Priority};
+use crate::wire::{Flags, FrameType, Header, Identity, Priority};
 use alloc::vec::Vec;
 
 impl Connection {
@@ -36,20 +37,27 @@ impl Connection {
         self.push_auth(now, client_auth);
         self.state = State::Negotiating;
         self.stage = Stage::Negotiating;
-        let body = encode_request(&self.offers);
+        let body = self.offers.as_ref().map(encode_request).unwrap_or_default();
+        self.push_setup_request(now, body);
+    }
+
+    /// The next request of the setup: negotiation, activation, commit.
+    pub(super) fn push_setup_request(&mut self, now: Instant, body: Vec<u8>) {
+        let Some(corr) = self.next_corr else { return };
+        self.next_corr = corr.next();
         let header = Header {
             len: u32::try_from(body.len()).unwrap_or(u32::MAX),
             kind: FrameType::Request,
             flags: Flags::data(false, Priority::Interactive),
-            identity: Identity::Control(Correlation::FIRST),
+            identity: Identity::Control(corr),
         };
-        self.next_corr = Correlation::FIRST.next();
         self.out.push_data(now, Head::envelope(&header), Body::from(body), Owner::Negotiation);
     }
 
     /// The answer to the negotiation.
     pub(super) fn on_selection(&mut self, now: Instant, binary: bool, body: &[u8]) {
-        match validate_response(body, binary, &self.offers) {
+        let Some(offers) = self.offers.take() else { return };
+        match validate_response(body, binary, &offers) {
             Ok(Response::Tcp { reason }) => self.become_active(Transport::Tcp { reason }),
             Ok(Response::Granted(grant)) => {
                 self.state = State::Granted;
@@ -68,6 +76,22 @@ impl Connection {
     /// Whatever else the host sends before it has selected. `Ping` is answered (L1); a frame for nobody is dropped (F2).
     pub(super) fn on_refused_negotiation(&mut self, now: Instant) {
         self.close(now, CloseReason::NegotiationRefused); // N8
+    }
+
+    /// A whole frame on a candidate that is not active yet. Only its own answers and `Ping` may stand here (N10, N13).
+    pub(super) fn on_candidate_frame(&mut self, now: Instant, header: &Header, payload: &Payload) {
+        let State::Candidate(candidate) = &mut self.state else { return };
+        let step = match (header.kind, header.identity, payload) {
+            (FrameType::Response, Identity::Control(corr), Payload::Body(body)) => {
+                candidate.handle_response(corr, body.as_slice(), header.flags.binary)
+            }
+            _ => Err(CandidateError::Unexpected), // N11: an `Error`, an early application frame
+        };
+        match step {
+            Ok(ClientStep::Commit(body)) => self.push_setup_request(now, body),
+            Ok(ClientStep::Active | ClientStep::Application) => self.become_active(Transport::Candidate),
+            Err(error) => self.close(now, CloseReason::Candidate(error)),
+        }
     }
 
     pub(super) fn misbehaved(&mut self, now: Instant, how: PeerMisbehaved) {

@@ -98,7 +98,7 @@ impl Connection {
         let now = self.clock.observe(now);
         match self.state {
             State::Active => {}
-            State::Hello(..) | State::Negotiating | State::Granted => {
+            State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted => {
                 self.close(now, CloseReason::Local);
                 return;
             }

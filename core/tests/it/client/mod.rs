@@ -1,5 +1,6 @@
 //! The client's side of a generation against a raw host.
 
+mod candidate;
 mod harness;
 mod lying_host;
 mod outcomes;

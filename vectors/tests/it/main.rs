@@ -1,3 +1,4 @@
-//! Tests over files: what comes with the crate, and what the loader refuses.
+//! Tests over files: what comes with the crate, and what the loader refuses, and the raw peer.
 
 mod loader;
+mod peer;

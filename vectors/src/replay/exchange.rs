@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostwire_core::Instant;
 use hostwire_core::endpoint::Endpoint;
+use hostwire_core::time::Instant;
 
 use super::matching::{compare, next_len, shown};
 use super::{Difference, Divergence};
@@ -18,11 +18,15 @@ use crate::format::{Action, Field, Report, Step};
 #[derive(Debug)]
 pub(super) enum Seen {
     /// An event that vectors name, with every argument and field that it has.
-    Report { name: &'static str, arguments: Vec<(&'static str, String)>, fields: Vec<(&'static str, Vec<u8>)> },
+    Report {
+        name: &'static str,
+        arguments: Vec<(&'static str, String)>,
+        fields: Vec<(&'static str, Vec<u8>)>,
+    },
     /// The end.
     Closed(String),
-    /// Something that vectors do not speak of.
-    Silent,
+    /// Something that vectors have no word for, as the core calls it.
+    Other(String),
 }
 
 /// One role of the core, as the player needs it.
@@ -97,7 +101,12 @@ pub(super) fn play(role: &mut dyn Role, steps: &[&Step], manner: Manner) -> Resu
             if differences.is_empty() {
                 return Ok(());
             }
-            Err(Divergence { file: Arc::clone(&step.file), line: step.line, manner: manner.name(), differences })
+            Err(Divergence {
+                file: Arc::clone(&step.file),
+                line: step.line,
+                manner: manner.name(),
+                differences,
+            })
         };
         match &step.action {
             Action::Recv(fields) => {
@@ -110,7 +119,8 @@ pub(super) fn play(role: &mut dyn Role, steps: &[&Step], manner: Manner) -> Resu
                     bytes.extend(joined(fields));
                     rest = more;
                 }
-                let closes = matches!(next(rest), Some((Step { action: Action::Closed(_) | Action::Recv(_), .. }, _)));
+                let closes =
+                    matches!(next(rest), Some((Step { action: Action::Closed(_) | Action::Recv(_), .. }, _)));
                 blame(player.receive(&bytes, closes))?;
             }
             Action::Expect(expect) => {
@@ -202,10 +212,7 @@ impl Player<'_> {
                 }
             }
             while let Some(seen) = self.role.poll() {
-                match seen {
-                    Seen::Silent => {}
-                    Seen::Report { .. } | Seen::Closed(_) => self.reports.push_back(seen),
-                }
+                self.reports.push_back(seen);
             }
             if before == (self.sent.len(), self.reports.len()) {
                 return;
@@ -240,7 +247,11 @@ impl Player<'_> {
                     rest = rest.get(taken..).unwrap_or_default();
                     still = if taken == 0 { still + 1 } else { 0 };
                     if still > 2 {
-                        return vec![Difference::new("input", "taken", format!("{} bytes are not", rest.len()))];
+                        return vec![Difference::new(
+                            "input",
+                            "taken",
+                            format!("{} bytes are not", rest.len()),
+                        )];
                     }
                 }
                 Err(fault) => {
@@ -261,7 +272,9 @@ impl Player<'_> {
 
     fn advance(&mut self, by: Duration) {
         let target = self.now + by;
-        while let Some(at) = self.role.endpoint().deadline().map(|deadline| deadline.at).filter(|at| *at < target) {
+        while let Some(at) =
+            self.role.endpoint().deadline().map(|deadline| deadline.at).filter(|at| *at < target)
+        {
             self.now = self.now.max(at);
             self.role.endpoint().handle_timeout(self.now);
             self.pump();
@@ -306,7 +319,8 @@ impl Player<'_> {
         }
         // A body that the vector does not mention is empty: an event never carries bytes behind its back.
         for (key, got) in &fields {
-            if *key == "body" && !got.is_empty() && !expected.fields.contains_key("body") && name != "settled" {
+            if *key == "body" && !got.is_empty() && !expected.fields.contains_key("body") && name != "settled"
+            {
                 differences.push(Difference::new(*key, "no bytes", shown(got)));
             }
         }
@@ -360,6 +374,6 @@ fn said(seen: &Seen) -> String {
             line
         }
         Seen::Closed(cause) => format!("closed {cause}"),
-        Seen::Silent => "nothing".into(),
+        Seen::Other(name) => name.clone(),
     }
 }

@@ -2,13 +2,22 @@
 //!
 //! Owns the comparison: whatever differs is a [`Divergence`] that names file, line, what was expected and what came.
 
+mod cause;
+mod client;
+mod exchange;
+mod host;
 pub(crate) mod matching;
 mod single;
+mod world;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::format::{Body, Case, Vector};
+use crate::format::{Body, Case, Exchange, Step, Subject, Vector};
+use exchange::{Manner, Role};
+
+/// Up to so many received bytes a case is also played byte by byte.
+const SMALL: usize = 256 << 10;
 
 /// The first point where the program under test does not do what a vector says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,11 +75,45 @@ pub fn replay_core(vector: &Vector, case: &Case) -> Result<(), Divergence> {
         Body::Header { bytes, result } => single::header(bytes, result),
         Body::Document { schema, bytes, accepted } => single::document(*schema, bytes, *accepted),
         Body::Proof { values } => single::proofs(values),
-        Body::Exchange(_) => Vec::new(),
+        Body::Exchange(steps) => {
+            let Some(exchange) = &vector.exchange else { return Ok(()) };
+            let steps: Vec<&Step> = exchange.before.iter().chain(steps).collect();
+            return exchange_case(vector, case, exchange, &steps);
+        }
     };
     if differences.is_empty() {
         return Ok(());
     }
     let file = Arc::from(vector.path.display().to_string());
     Err(Divergence { file, line: case.line, manner: "", differences })
+}
+
+fn exchange_case(
+    vector: &Vector,
+    case: &Case,
+    exchange: &Exchange,
+    steps: &[&Step],
+) -> Result<(), Divergence> {
+    let size = exchange::received(steps);
+    for manner in Manner::ALL {
+        if match manner {
+            Manner::Steps | Manner::Together => false,
+            Manner::Bytewise => size > SMALL,
+            Manner::Leased => size <= SMALL,
+        } {
+            continue;
+        }
+        let made: Result<Box<dyn Role>, String> = match exchange.subject {
+            Subject::Client => client::Client::new(exchange).map(|client| Box::new(client) as _),
+            Subject::Host => host::Host::new(exchange).map(|host| Box::new(host) as _),
+        };
+        let mut role = made.map_err(|why| Divergence {
+            file: Arc::from(vector.path.display().to_string()),
+            line: case.line,
+            manner: "",
+            differences: vec![Difference::new("subject", "made", why)],
+        })?;
+        exchange::play(role.as_mut(), steps, manner)?;
+    }
+    Ok(())
 }

@@ -1,0 +1,220 @@
+//! The core's host as a subject: the vector is its client, and the player is the program that embeds it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hostwire_core::auth::{ClientHandshake, Credentials, MessageReader};
+use hostwire_core::body::Body;
+use hostwire_core::control::{ErrorBody, Manifest, Role as TargetRole, RouteClass, RouteOpen};
+use hostwire_core::endpoint::Endpoint;
+use hostwire_core::host::{
+    ComponentSpec, Connection, Declaration, Event, HostConfig, HostLimits, HostTimeouts, Owner, Registry,
+    RequestId, Shared, Step, StopReason, TaskPermit,
+};
+use hostwire_core::negotiate::{Installed, Served};
+use hostwire_core::time::Instant;
+use hostwire_core::wire::Epoch;
+
+use super::exchange::{Role, Seen};
+use super::{cause, world};
+use crate::format::{Exchange, Report};
+
+/// The route of the vectors: the first epoch of every channel, and the channels below 7 belong to somebody else.
+const FIRST_EPOCH: u32 = 77;
+const TAKEN_CHANNELS: usize = 6;
+
+/// Whose routes the vector's are.
+const OWNER: Owner = Owner(1);
+
+pub(super) struct Host {
+    connection: Connection,
+    registry: Registry,
+    seen: VecDeque<Seen>,
+    binds: Vec<RequestId>,
+    handlers: Vec<(RequestId, TaskPermit)>,
+    authenticated: bool,
+    handshake: Handshake,
+}
+
+/// The client's side of a handshake that a vector leaves out.
+enum Handshake {
+    Hello(ClientHandshake),
+    Proof(ClientHandshake),
+    Done,
+}
+
+impl Host {
+    pub(super) fn new(exchange: &Exchange) -> Result<Self, String> {
+        let Credentials { key, daemon_id, daemon_ver } = world::credentials();
+        let component = |module, role, class, declaration| {
+            let manifest = Manifest::new(module, "0.1.0", role).map_err(|error| error.to_string())?;
+            Ok::<_, String>(ComponentSpec { manifest: manifest.with_class(class), declaration })
+        };
+        let reserved = Declaration { reserved_pending: 4, reserved_tasks: 2, ..Declaration::default() };
+        let components = vec![
+            component("lab", TargetRole::ToolProvider, RouteClass::General, Declaration::default())?,
+            component("lab-reserved", TargetRole::ManagementSurface, RouteClass::Reserved, reserved)?,
+        ];
+        let served = if exchange.unix_unavailable { vec![Installed::unix(false)] } else { Vec::new() };
+        let shared = Shared::new(HostConfig {
+            limits: HostLimits::default(),
+            timeouts: HostTimeouts::default(),
+            key,
+            daemon_id,
+            daemon_ver: daemon_ver.as_ref().into(),
+            components,
+            served: Served::new(served).map_err(|error| error.to_string())?,
+            catalog_generation: 1,
+        })
+        .map_err(|error| error.to_string())?;
+        let slot = shared.admit_handshake().ok_or("no handshake is admitted")?;
+        let mut registry = Registry::with_first_epoch(64, Epoch::new(FIRST_EPOCH).ok_or("an epoch")?);
+        for _ in 0..TAKEN_CHANNELS {
+            registry.claim(Owner(0)).map_err(|error| error.to_string())?;
+        }
+        let client = ClientHandshake::new(world::credentials(), world::client_nonce(), "client")
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            connection: Connection::new(Instant::ZERO, slot, world::server_nonce(), Arc::clone(&shared)),
+            registry,
+            seen: VecDeque::new(),
+            binds: Vec::new(),
+            handlers: Vec::new(),
+            authenticated: false,
+            handshake: Handshake::Hello(client),
+        })
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Active => self.authenticated = true,
+            Event::RouteOpen { id, open, .. } => {
+                self.binds.push(id);
+                self.seen.push_back(opened(id, &open));
+            }
+            Event::Request { id, route, binary, body, permit, .. } => {
+                self.handlers.push((id, permit));
+                self.seen.push_back(Seen::Report {
+                    name: "request",
+                    arguments: vec![
+                        ("channel", route.channel.to_string()),
+                        ("epoch", route.epoch.to_string()),
+                        ("corr", id.correlation().to_string()),
+                        ("binary", if binary { "yes" } else { "no" }.into()),
+                    ],
+                    fields: vec![("body", body.as_slice().to_vec())],
+                });
+            }
+            // The connection is going: its handlers end at once, and its routes are closed.
+            Event::Stop { id, why: StopReason::ConnectionLost } => {
+                self.handlers.retain(|(other, _)| *other != id)
+            }
+            Event::RouteClosed { route, .. } if self.connection.close_reason().is_some() => {
+                drop(self.registry.close(route));
+                drop(self.registry.gone(route));
+            }
+            Event::RouteOpenWithdrawn { id } => self.binds.retain(|other| *other != id),
+            Event::Closed { reason } => {
+                self.seen.push_back(Seen::Closed(cause::word(reason, self.authenticated)));
+            }
+            other => self.seen.push_back(Seen::Other(format!("{other:?}"))),
+        }
+    }
+
+    /// The handler of the request that a command names by its correlation.
+    fn handler(&mut self, command: &Report) -> Result<(RequestId, TaskPermit), String> {
+        let corr = command.argument("corr").unwrap_or_default();
+        let at = self.handlers.iter().position(|(id, _)| id.correlation().to_string() == corr);
+        at.map(|at| self.handlers.remove(at)).ok_or_else(|| format!("no handler of request {corr} runs"))
+    }
+
+    fn bind(&mut self, now: Instant, command: &Report) -> Result<(), String> {
+        let corr = command.argument("corr").unwrap_or_default();
+        let at = self.binds.iter().position(|id| id.correlation().to_string() == corr);
+        let id =
+            at.map(|at| self.binds.remove(at)).ok_or_else(|| format!("no bind of request {corr} is out"))?;
+        let route = self.registry.claim(OWNER).map_err(|error| error.to_string())?;
+        let wanted = (command.argument("channel"), command.argument("epoch"));
+        let got = (route.channel.to_string(), route.epoch.to_string());
+        if wanted != (Some(got.0.as_str()), Some(got.1.as_str())) {
+            return Err(format!("the registry names the route {}/{}", got.0, got.1));
+        }
+        match self.registry.bind_accepted(route) {
+            Step::Publish(grant) => {
+                self.connection.accept_route(now, id, grant).map_err(|error| error.to_string())
+            }
+            other => Err(format!("the registry says {other:?}")),
+        }
+    }
+}
+
+fn opened(id: RequestId, open: &RouteOpen) -> Seen {
+    let (target, identity) = (open.target(), open.identity());
+    Seen::Report {
+        name: "route_open",
+        arguments: vec![
+            ("corr", id.correlation().to_string()),
+            ("kind", target.kind().into()),
+            ("module", target.module_id().into()),
+        ],
+        fields: vec![
+            ("root", identity.project_root().as_bytes().to_vec()),
+            ("harness", identity.harness().as_bytes().to_vec()),
+            ("session", identity.session().as_bytes().to_vec()),
+        ],
+    }
+}
+
+impl Role for Host {
+    fn endpoint(&mut self) -> &mut dyn Endpoint {
+        &mut self.connection
+    }
+
+    fn poll(&mut self) -> Option<Seen> {
+        while self.seen.is_empty() {
+            let event = self.connection.poll_event()?;
+            self.note(event);
+        }
+        self.seen.pop_front()
+    }
+
+    fn command(&mut self, now: Instant, command: &Report) -> Result<(), String> {
+        match command.name.as_str() {
+            "bind" => self.bind(now, command),
+            "respond" => {
+                let (id, permit) = self.handler(command)?;
+                let binary = command.argument("binary") == Some("yes");
+                let body = Body::from(command.field("body"));
+                drop(permit);
+                self.connection.respond(now, id, binary, body).map_err(|error| error.to_string())
+            }
+            "fail" => {
+                let (id, permit) = self.handler(command)?;
+                let advice = command.argument("retry_after_ms").and_then(|advice| advice.parse().ok());
+                let text = |name| command.argument(name).unwrap_or_default();
+                let error = ErrorBody::from_handler(text("code"), text("message"), advice);
+                drop(permit);
+                self.connection.fail(now, id, &error).map_err(|error| error.to_string())
+            }
+            other => Err(format!("the player has no `{other}`")),
+        }
+    }
+
+    fn handshake(&mut self, sent: &mut Vec<u8>) -> Option<Vec<u8>> {
+        match std::mem::replace(&mut self.handshake, Handshake::Done) {
+            Handshake::Hello(client) => {
+                let hello = client.hello();
+                self.handshake = Handshake::Proof(client);
+                Some(hello)
+            }
+            Handshake::Proof(client) => {
+                let (taken, body) = MessageReader::new().handle_input(sent).ok()?;
+                let (proof, _done) = client.handle_server_hello(&body?).ok()?;
+                sent.drain(..taken);
+                self.authenticated = true;
+                Some(proof)
+            }
+            Handshake::Done => None,
+        }
+    }
+}

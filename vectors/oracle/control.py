@@ -243,7 +243,7 @@ def client():
                 expect("Request", 0, 0, 2, body={"op": "catalog.list"}))
     writes.case("C10 C5 V40", "a catalog request with one", command("catalog", op="c", module="lab"),
                 expect("Request", 0, 0, 2, body={"op": "catalog.list", "module_id": "lab"}),
-                recv("Response", 0, 0, 2, catalog(LAB)),
+                recv("Response", 0, 0, 2, {**catalog({**LAB, "module_version": "0.1.0"}), "generation": 1}),
                 event("settled", op="c", outcome="terminal", kind="response"))
     writes.case("C9", "an Error to a catalog request", command("catalog", op="c"),
                 expect_json("Request", 0, 0, 2, {"op": "catalog.list"}),

@@ -1,5 +1,6 @@
 """What both sides agree on in every vector, and the states that exchanges begin in. ../README.md says the same in words."""
 
+from text import Step
 from wire import challenge, client_auth, command, compact, event, expect, expect_json, expect_message, hello, recv
 from wire import recv_message
 
@@ -29,7 +30,9 @@ def open_event(corr=2, fields=None, **named):
     return event("route_open", fields or IDENTITY_FIELDS, corr=corr, kind="tool_provider", module="lab", **named)
 
 
-# The steps of a whole handshake, spelled out.
+# The steps of a whole handshake: left to the player, and spelled out.
+
+ELIDED = Step("auth", "elided")
 
 HOST_AUTH = [
     recv_message("hello", hello()),

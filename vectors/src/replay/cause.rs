@@ -21,7 +21,8 @@ pub(super) fn word(reason: CloseReason, authenticated: bool) -> String {
             | PeerMisbehaved::RouteOpenLiveChannel,
         ) => "wrong_frame",
         CloseReason::Peer(PeerMisbehaved::Watermark) => "watermark",
-        CloseReason::Peer(PeerMisbehaved::BeforeSelection | PeerMisbehaved::SecondNegotiation) => "setup",
+        CloseReason::Peer(PeerMisbehaved::BeforeSelection | PeerMisbehaved::SecondNegotiation)
+        | CloseReason::NothingServed => "setup",
         CloseReason::Negotiation(_) | CloseReason::NegotiationRefused => "negotiation",
         CloseReason::FrameInTimeout | CloseReason::FrameOutTimeout => "frame_deadline",
         // Vectors have no word for the rest: the core's own says what it is.

@@ -47,7 +47,9 @@ impl Host {
     pub(super) fn new(exchange: &Exchange) -> Result<Self, String> {
         let Credentials { key, daemon_id, daemon_ver } = world::credentials();
         let component = |module, role, class, declaration| {
-            let manifest = Manifest::new(module, "0.1.0", role).map_err(|error| error.to_string())?;
+            let manifest = Manifest::new(module, "0.1.0", role)
+                .and_then(|manifest| manifest.with_provides([role.as_str()]))
+                .map_err(|error| error.to_string())?;
             Ok::<_, String>(ComponentSpec { manifest: manifest.with_class(class), declaration })
         };
         let reserved = Declaration { reserved_pending: 4, reserved_tasks: 2, ..Declaration::default() };

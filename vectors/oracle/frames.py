@@ -2,8 +2,8 @@
 
 from text import File, Fill
 from wire import (
-    MAX_BODY, closed, command, compact, eof, event, expect, expect_error, expect_json, recv, recv_first, recv_head,
-    recv_malformed,
+    MAX_BODY, advance, closed, command, compact, eof, event, expect, expect_error, expect_json, raw_slice, recv,
+    recv_first, recv_head, recv_malformed, rest_of,
 )
 from world import (
     ANSWER, BODY, CHANNEL, EPOCH, HANG, IDENTITY_FIELDS, OPENED, ROUTE, client_call, client_request, client_response,
@@ -108,10 +108,21 @@ def host():
               recv_malformed("unknown_type", 12, *ROUTE, 3, b"".join(value for _, value in decoy.fields), flags=0),
               recv("Request", *ROUTE, 4, BODY), closed("corruption"))
 
+    late = File("frames/host-deadlines.vec", "exchange", "Time as a host measures it", **base, play="core")
+    late.case("W6", "waiting for a frame has no limit", advance(3_600_000), *host_call())
+    late.case("W6", "a frame that ends one millisecond before its deadline", recv_first(1, "Request", *ROUTE, 3, BODY),
+              advance(29_999), rest_of(1, "Request", *ROUTE, 3, BODY),
+              event("request", [("body", BODY)], channel=CHANNEL, epoch=EPOCH, corr=3, binary="no"), *host_response())
+    for count in (1, 20, 21, 28):
+        late.case("W6", f"{count} bytes of 29, and no more", recv_first(count, "Request", *ROUTE, 3, BODY),
+                  advance(29_999), advance(1), closed("frame_deadline"))
+    late.case("W6", "bytes that keep coming do not move the deadline", recv_first(1, "Request", *ROUTE, 3, BODY),
+              advance(20_000), raw_slice(1, 25, "Request", *ROUTE, 3, BODY), advance(10_000), closed("frame_deadline"))
+
     large = File("frames/host-largest.vec", "exchange", "A body of exactly 64 MiB", **base)
     large.case("W7 W12 V12", "a request of 64 MiB is dispatched", *host_request(body=Fill(0, MAX_BODY)),
                *host_response(body=Fill(0, MAX_BODY)))
-    return [wrong, stale, fine, order, ends, large]
+    return [wrong, stale, fine, order, ends, late, large]
 
 
 def client():
@@ -268,10 +279,22 @@ def client():
         ends.case(f"W2 AE2{scenario}", f"{error}: closed on the header", *client_request(),
                   recv_malformed(error, kind, **named), LOST, closed("corruption"))
 
+    late = File("frames/client-deadlines.vec", "exchange", "Time as a client measures it", **base, play="core")
+    late.case("W6", "waiting for a frame has no limit", advance(3_600_000), *client_call())
+    for count in (1, 20, 21, 28):
+        late.case("W6 E2", f"{count} bytes of 29, and no more: no request's own deadline is in the way",
+                  recv_first(count, "Response", *ROUTE, 9, ANSWER), advance(29_999), advance(1),
+                  closed("frame_deadline"))
+    late.case("E1 E2 E3 X3", "a request's deadline settles that request alone", *client_request(), advance(29_999), advance(1),
+              settled("a", "outcome_unknown", "deadline_expired"), expect("Cancel", *ROUTE, 3), *client_call(4, "b"))
+    late.case("F2 F5", "its late answer is dropped", *client_request(), advance(30_000),
+              settled("a", "outcome_unknown", "deadline_expired"), expect("Cancel", *ROUTE, 3),
+              recv("Response", *ROUTE, 3, ANSWER), *client_call(4, "b"))
+
     large = File("frames/client-largest.vec", "exchange", "A body of exactly 64 MiB", **base)
     large.case("W7 W12 V12", "a response of 64 MiB is delivered", *client_request(),
                *client_response(body=Fill(0, MAX_BODY)))
-    return [wrong, stale, calls, errors, opens, ends, large]
+    return [wrong, stale, calls, errors, opens, ends, late, large]
 
 
 def files():

@@ -1,7 +1,7 @@
 """Transport negotiation, both roles (N1 to N9, N13)."""
 
 from text import File, Fill
-from wire import closed, command, compact, event, expect, expect_error, expect_json, recv, recv_head
+from wire import advance, closed, command, compact, event, expect, expect_error, expect_json, recv, recv_head
 from world import (
     BODY, ELIDED, ROUTE, TCP_OFFER, UNIX_OFFER, negotiate, route_open, selected, text_error,
 )
@@ -105,6 +105,12 @@ def host():
                 **base)
     none.case("N7", "version 2 alone", recv("Request", 0, 0, 1, negotiate(offer("tcp", 2))), closed("setup"))
 
+    late = File("negotiation/host-deadline.vec", "exchange", "Setup has its own deadline, from authentication",
+                **base, play="core")
+    late.case("N1 E1", "nothing comes", advance(1999), advance(1), closed("setup_deadline"))
+    late.case("N1 N5 E1", "one millisecond before it", advance(1999), recv("Request", 0, 0, 1, negotiate()),
+              expect_json("Response", 0, 0, 1, selected()), advance(60_000))
+
     again = File("negotiation/host-sticky.vec", "exchange", "Selection is sticky",
                  **{**base, "after": "../setup/host-tcp.vec"})
     again.case("N9 AE2", "a second negotiation ends the generation without a frame",
@@ -127,7 +133,7 @@ def host():
     out.case("N7", "unix behind tcp is not looked at",
              recv("Request", 0, 0, 1, negotiate(TCP_OFFER, UNIX_OFFER)),
              expect_json("Response", 0, 0, 1, selected()))
-    return [first, bad, taken, none, again, out]
+    return [first, bad, taken, none, late, again, out]
 
 
 def deep(levels):
@@ -177,6 +183,10 @@ def client():
     refused(tcp, "N6 N8", "a token on TCP", *asked, recv("Response", 0, 0, 1, selected(activation_token="0" * 32)))
     refused(tcp, "N6 N8", "a descriptor on TCP", *asked, recv("Response", 0, 0, 1, selected(descriptor={})))
 
+    late = File("negotiation/client-deadline.vec", "exchange", "One absolute deadline from the dial to the selection",
+                **base, play="core")
+    late.case("N8 E1", "no answer to the negotiation", *asked, advance(1999), advance(1), closed("setup_deadline"))
+
     both = File("negotiation/client-fallback.vec", "exchange", "A client that offers unix, then tcp",
                 config="offers=unix,tcp", **base)
     wanted = [ELIDED, expect_json("Request", 0, 0, 1, negotiate(UNIX_OFFER, TCP_OFFER))]
@@ -200,7 +210,7 @@ def client():
         ("unix in another version", selected(offer("unix", 2), **token, **path)),
     ):
         refused(both, "N3 N6 N8 V53", what, *wanted, recv("Response", 0, 0, 1, answer))
-    return [tcp, both]
+    return [tcp, late, both]
 
 
 def files():

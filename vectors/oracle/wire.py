@@ -88,6 +88,17 @@ def recv_first(count, kind, *args, **rest):
     return Step("recv", f"first {count} of {len(data)}", [("bytes", data[:count])])
 
 
+def raw_slice(start, end, kind, *args, **rest):
+    """Bytes from the middle of a frame."""
+    data = b"".join(part for _, value in frame(kind, *args, **rest) for part in parts(value))
+    return Step("recv", "raw", [("bytes", data[start:end])])
+
+
+def rest_of(count, kind, *args, **rest):
+    """What comes after the first bytes of a frame."""
+    return raw_slice(count, None, kind, *args, **rest)
+
+
 def expect(kind, channel=0, epoch=0, corr=0, **rest):
     fields = frame(kind, channel, epoch, corr, **rest)
     return Step("expect", name_of(fields), fields)

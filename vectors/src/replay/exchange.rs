@@ -173,7 +173,9 @@ fn ends_in_close(rest: &[&Step]) -> bool {
         match step.action {
             Action::Closed(_) => return true,
             Action::Recv(_) | Action::Event(_) | Action::Expect(_) => {}
-            Action::Command(_) | Action::Advance(_) | Action::Eof | Action::Auth | Action::Socket(_) => return false,
+            Action::Command(_) | Action::Advance(_) | Action::Eof | Action::Auth | Action::Socket(_) => {
+                return false;
+            }
         }
     }
     false

@@ -1,7 +1,8 @@
 //! The keys of the objects that are open during a scan, and the search for one that repeats.
 //!
-//! A key is remembered by where it begins; its closing quote ends it. Small objects compare each new key with those
-//! before it; larger ones are sorted once when they close, so that a text full of keys costs `n log n`, not `n²`.
+//! A key is remembered by where it begins; its closing quote ends it. A new key is compared with the first few of its
+//! object, which is all there are in most; an object with more is sorted once when it closes, so that a text full of
+//! keys costs `n log n`, not `n²`.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -9,7 +10,7 @@ use core::cmp::Ordering;
 use super::scan::{MAX_OPEN_KEYS, SyntaxError};
 use super::text::Unescape;
 
-/// Objects of up to this many keys are compared pair by pair.
+/// Each key is compared with this many at the front of its object when it comes.
 const SMALL: usize = 16;
 
 pub(super) struct Keys<'a> {
@@ -38,9 +39,8 @@ impl<'a> Keys<'a> {
             return Err(SyntaxError::TooManyKeys);
         }
         let start = u32::try_from(start).map_err(|_| SyntaxError::TooManyKeys)?;
-        let before = self.of_object(base);
         // C7: refused at every depth, in members that nobody reads as well.
-        if before.len() < SMALL && before.iter().any(|&key| order(self.text, key, start).is_eq()) {
+        if self.of_object(base).iter().take(SMALL).any(|&key| order(self.text, key, start).is_eq()) {
             return Err(SyntaxError::RepeatedKey);
         }
         self.starts.push(start);
@@ -51,7 +51,7 @@ impl<'a> Keys<'a> {
     pub(super) fn close(&mut self, base: u32) -> Result<(), SyntaxError> {
         let text = self.text;
         if let Some(keys) = self.starts.get_mut(base as usize..)
-            && keys.len() > SMALL
+            && keys.get(SMALL).is_some()
         {
             keys.sort_unstable_by(|&a, &b| order(text, a, b));
             if keys.array_windows().any(|&[a, b]| order(text, a, b).is_eq()) {

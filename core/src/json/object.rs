@@ -62,19 +62,16 @@ impl<'a> Object<'a> {
         let mut found = names.map(|name| Member { name, text: None });
         let mut others = false;
         for (key, value) in self.members() {
-            match found.iter_mut().find(|member| key_is(key, member.name)) {
+            // No name of ours needs an escape, but a peer may use one.
+            let escaped = key.contains('\\');
+            let is = |name: &str| if escaped { Unescape::new(key).eq(name.chars()) } else { key == name };
+            match found.iter_mut().find(|member| is(member.name)) {
                 Some(member) => member.text = Some(value.text()),
                 None => others = true,
             }
         }
         (found, others)
     }
-}
-
-/// Whether a raw key, unescaped, is `name`.
-fn key_is(raw: &str, name: &str) -> bool {
-    // No name of ours needs an escape, and an escape is longer than what it stands for.
-    raw == name || (raw.len() > name.len() && raw.contains('\\') && Unescape::new(raw).eq(name.chars()))
 }
 
 /// The members of an object, in order: see [`Object::members`].

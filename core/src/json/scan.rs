@@ -153,7 +153,7 @@ impl Cursor<'_> {
         let mut unit = 0;
         for _ in 0..4 {
             let digit = char::from(self.bump()?).to_digit(16).ok_or(SyntaxError::BadEscape)?;
-            unit = unit << 4 | digit;
+            unit = unit * 16 + digit;
         }
         Ok(unit)
     }

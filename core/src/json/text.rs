@@ -18,7 +18,7 @@ impl<'a> Unescape<'a> {
     fn hex4(&mut self) -> Option<u32> {
         let mut unit = 0;
         for _ in 0..4 {
-            unit = unit << 4 | self.raw.next()?.to_digit(16)?;
+            unit = unit * 16 + self.raw.next()?.to_digit(16)?;
         }
         Some(unit)
     }

@@ -181,7 +181,7 @@ impl Peer {
             match self.stream.write(rest) {
                 Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
                 Err(error) if is_timeout(&error) && Instant::now() < until => {
-                    self.read(Duration::from_millis(1))?
+                    self.read(Duration::from_millis(1))?;
                 }
                 // The subject has ended the connection: a later step says whether it should have.
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {

@@ -26,7 +26,17 @@ pub(super) fn word(reason: CloseReason, authenticated: bool) -> String {
         CloseReason::Negotiation(_) | CloseReason::NegotiationRefused => "negotiation",
         CloseReason::FrameInTimeout | CloseReason::FrameOutTimeout => "frame_deadline",
         // Vectors have no word for the rest: the core's own says what it is.
-        other => return other.to_string(),
+        other @ (CloseReason::Abandoned
+        | CloseReason::Peer(_)
+        | CloseReason::Candidate(_)
+        | CloseReason::Superseded
+        | CloseReason::Io
+        | CloseReason::ControlBacklog
+        | CloseReason::Liveness
+        | CloseReason::Drained
+        | CloseReason::OverCapacity
+        | CloseReason::Misuse(_)
+        | _) => return other.to_string(),
     };
     word.into()
 }

@@ -99,7 +99,9 @@ impl Client {
                 };
                 self.seen.push_back(Seen::Closed(cause::word(reason, authenticated)));
             }
-            other => self.seen.push_back(Seen::Other(format!("{other:?}"))),
+            other @ (Event::Granted { .. } | Event::RouteGone { .. } | _) => {
+                self.seen.push_back(Seen::Other(format!("{other:?}")));
+            }
         }
     }
 

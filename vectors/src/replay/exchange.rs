@@ -316,7 +316,9 @@ impl Player<'_> {
         };
         let (name, arguments, fields) = match seen {
             Seen::Report { name, arguments, fields } if name == expected.name => (name, arguments, fields),
-            other => return vec![Difference::new("event", &expected.name, said(&other))],
+            other @ (Seen::Report { .. } | Seen::Closed(_) | Seen::Other(_)) => {
+                return vec![Difference::new("event", &expected.name, said(&other))];
+            }
         };
         let mut differences = Vec::new();
         for (key, value) in &expected.arguments {

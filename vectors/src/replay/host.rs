@@ -109,7 +109,7 @@ impl Host {
             }
             // The connection is going: its handlers end at once, and its routes are closed.
             Event::Stop { id, why: StopReason::ConnectionLost } => {
-                self.handlers.retain(|(other, _)| *other != id)
+                self.handlers.retain(|(other, _)| *other != id);
             }
             Event::RouteClosed { route, .. } if self.connection.close_reason().is_some() => {
                 drop(self.registry.close(route));
@@ -119,7 +119,13 @@ impl Host {
             Event::Closed { reason } => {
                 self.seen.push_back(Seen::Closed(cause::word(reason, self.authenticated)));
             }
-            other => self.seen.push_back(Seen::Other(format!("{other:?}"))),
+            other @ (Event::CandidateWanted { .. }
+            | Event::Stop { .. }
+            | Event::RouteClosed { .. }
+            | Event::Room
+            | Event::ShutdownCommitted
+            | Event::ShutdownReopened
+            | _) => self.seen.push_back(Seen::Other(format!("{other:?}"))),
         }
     }
 
@@ -145,7 +151,9 @@ impl Host {
             Step::Publish(grant) => {
                 self.connection.accept_route(now, id, grant).map_err(|error| error.to_string())
             }
-            other => Err(format!("the registry says {other:?}")),
+            other @ (Step::RouteGone | Step::Released | Step::Busy | Step::Nothing) => {
+                Err(format!("the registry says {other:?}"))
+            }
         }
     }
 }

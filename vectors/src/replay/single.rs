@@ -65,9 +65,11 @@ fn malformed(error: HeaderError) -> HeaderResult {
     let name = match error {
         HeaderError::Version => "unsupported_version",
         HeaderError::Type => "unknown_type",
-        HeaderError::Flags(FlagsError::Reserved) => "reserved_flags",
-        HeaderError::Flags(FlagsError::Priority) => "invalid_priority",
-        HeaderError::Flags(FlagsError::Admission) => "invalid_admission",
+        HeaderError::Flags(how) => match how {
+            FlagsError::Reserved => "reserved_flags",
+            FlagsError::Priority => "invalid_priority",
+            FlagsError::Admission => "invalid_admission",
+        },
         HeaderError::Sheddable => "sheddable_not_allowed",
         HeaderError::PureHeaderFlags => "pure_header_flags",
         HeaderError::PureHeaderLength => "pure_header_length",

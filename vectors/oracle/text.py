@@ -37,7 +37,7 @@ class Pattern(str):
 
 
 # Fields that are for reading; all others are numbers or secrets and stand as hex.
-READABLE = {"body", "json", "text", "bytes", "message", "root", "harness", "session", "facts"}
+READABLE = {"body", "json", "text", "bytes", "message", "root", "harness", "session", "facts", "descriptor"}
 
 
 def part_text(name, part):

@@ -30,8 +30,8 @@ pub struct Exchange {
     pub core_only: bool,
     /// Transports that a client offers, in order of preference; `tcp` alone unless the vector says more.
     pub offers: Vec<String>,
-    /// Whether the host has the candidate `unix`, version 1, and cannot serve it now.
-    pub unix_unavailable: bool,
+    /// Whether the host has the candidate `unix`, version 1, and whether it can serve it now.
+    pub unix: Option<bool>,
     /// The steps of the vector named by `after`, which every case begins with.
     pub before: Vec<Step>,
 }

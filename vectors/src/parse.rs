@@ -35,7 +35,7 @@ const HEADER_ERRORS: [&str; 11] = [
 const FRAME: [&str; 9] =
     ["type", "len", "channel", "epoch", "corr", "binary", "priority", "last", "admission"];
 
-const CAUSES: [&str; 12] = [
+const CAUSES: [&str; 14] = [
     "eof",
     "goodbye",
     "corruption",
@@ -48,6 +48,8 @@ const CAUSES: [&str; 12] = [
     "frame_deadline",
     "setup_deadline",
     "local",
+    "candidate",
+    "superseded",
 ];
 
 /// An event's or a command's name, the arguments and the fields it may have.
@@ -55,7 +57,9 @@ type Shape = (Subject, &'static str, &'static [&'static str], &'static [&'static
 
 const IDENTITY: &[&str] = &["root", "harness", "session"];
 
-const EVENTS: [Shape; 6] = [
+const EVENTS: [Shape; 8] = [
+    (Subject::Client, "granted", &["transport", "version"], &["descriptor"]),
+    (Subject::Host, "candidate_wanted", &["transport", "version"], &[]),
     (Subject::Client, "ready", &["transport", "reason"], &[]),
     (Subject::Client, "route_opened", &["op", "channel", "epoch"], &[]),
     (Subject::Client, "item", &["op", "binary"], &["body"]),
@@ -69,7 +73,10 @@ const EVENTS: [Shape; 6] = [
     (Subject::Host, "request", &["channel", "epoch", "corr", "binary"], &["body"]),
 ];
 
-const COMMANDS: [Shape; 7] = [
+const COMMANDS: [Shape; 10] = [
+    (Subject::Host, "grant", &[], &["token", "descriptor"]),
+    (Subject::Host, "decline", &[], &[]),
+    (Subject::Host, "supersede", &[], &[]),
     (Subject::Client, "open_route", &["op", "kind", "module"], &["root", "harness", "session", "facts"]),
     (Subject::Client, "request", &["op", "channel", "epoch", "binary", "stream"], &["body"]),
     (Subject::Client, "catalog", &["op", "module"], &[]),
@@ -165,14 +172,8 @@ fn exchange(keys: &mut Preamble<'_>) -> Result<Exchange, LoadError> {
         Some((_, name)) if name == "core" => true,
         Some((line, name)) => return Err(blame.at(line, format!("`{name}`: `play` can only be core"))),
     };
-    let mut exchange = Exchange {
-        subject,
-        auth,
-        core_only,
-        offers: vec!["tcp".into()],
-        unix_unavailable: false,
-        before: Vec::new(),
-    };
+    let mut exchange =
+        Exchange { subject, auth, core_only, offers: vec!["tcp".into()], unix: None, before: Vec::new() };
     if let Some((line, config)) = keys.take("config") {
         for setting in config.split(' ') {
             match (setting.split_once('='), subject) {
@@ -180,8 +181,9 @@ fn exchange(keys: &mut Preamble<'_>) -> Result<Exchange, LoadError> {
                     exchange.offers = offers.split(',').map(str::to_owned).collect();
                 }
                 (Some(("candidate", "unix/1:unavailable")), Subject::Host) => {
-                    exchange.unix_unavailable = true;
+                    exchange.unix = Some(false);
                 }
+                (Some(("candidate", "unix/1:available")), Subject::Host) => exchange.unix = Some(true),
                 (Some(_) | None, Subject::Client | Subject::Host) => {
                     return Err(blame.at(line, format!("`{setting}` configures nothing of this subject")));
                 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use hostwire_core::auth::{Credentials, HostChallenge, HostHandshake, MessageReader};
 use hostwire_core::client::{
-    CatalogFilter, Config, Connection, Event, Item, OpId, Request, Stage, StreamPoll, SubmitError, Transport,
+    CandidateConfig, CatalogFilter, Config, Connection, Event, Item, OpId, Request, Stage, StreamPoll,
+    SubmitError, Transport,
 };
 use hostwire_core::control::{ErrorBody, Identity, RouteOpen, Target};
 use hostwire_core::endpoint::Endpoint;
 use hostwire_core::json::RawJson;
 use hostwire_core::limits::{ClientLimits, ClientTimeouts};
-use hostwire_core::negotiate::{Offer, OfferList};
+use hostwire_core::negotiate::{Grant, Offer, OfferList};
 use hostwire_core::outcome::{Outcome, Terminal};
 use hostwire_core::time::Instant;
 use hostwire_core::wire::RouteHandle;
@@ -25,9 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Client {
     connection: Connection,
+    candidate: Option<Connection>,
+    grant: Option<Grant>,
     /// Operations by the vector's names for them.
-    names: BTreeMap<OpId, String>,
-    seen: VecDeque<Seen>,
+    names: BTreeMap<(usize, OpId), String>,
+    seen: [VecDeque<Seen>; 2],
     handshake: Handshake,
 }
 
@@ -62,17 +65,32 @@ impl Client {
             .map_err(|error| error.to_string())?;
         Ok(Self {
             connection,
+            candidate: None,
+            grant: None,
             names: BTreeMap::new(),
-            seen: VecDeque::new(),
+            seen: [VecDeque::new(), VecDeque::new()],
             handshake: Handshake::Hello(host),
         })
     }
 
-    fn name(&self, op: OpId) -> String {
-        self.names.get(&op).cloned().unwrap_or_else(|| "unnamed".into())
+    /// The connection on a socket.
+    fn on(&mut self, socket: usize) -> &mut Connection {
+        match &mut self.candidate {
+            Some(candidate) if socket == 1 => candidate,
+            Some(_) | None => &mut self.connection,
+        }
     }
 
-    fn note(&mut self, event: Event) {
+    fn seen(&mut self, socket: usize) -> &mut VecDeque<Seen> {
+        let [first, second] = &mut self.seen;
+        if socket == 0 { first } else { second }
+    }
+
+    fn name(&self, socket: usize, op: OpId) -> String {
+        self.names.get(&(socket, op)).cloned().unwrap_or_else(|| "unnamed".into())
+    }
+
+    fn note(&mut self, socket: usize, event: Event) {
         match event {
             Event::Ready { transport } => {
                 let (transport, reason) = match transport {
@@ -80,16 +98,17 @@ impl Client {
                     Transport::Candidate => ("candidate", "none"),
                 };
                 self.report(
+                    socket,
                     "ready",
                     vec![("transport", transport.into()), ("reason", reason.into())],
                     Vec::new(),
                 );
             }
-            Event::Settled { op, outcome, .. } => self.settled(op, outcome),
+            Event::Settled { op, outcome, .. } => self.settled(socket, op, outcome),
             Event::Readable { op } => {
-                while let StreamPoll::Item(Item { binary, body }) = self.connection.take_item(op) {
-                    let arguments = vec![("op", self.name(op)), ("binary", yes_no(binary))];
-                    self.report("item", arguments, vec![("body", body.as_slice().to_vec())]);
+                while let StreamPoll::Item(Item { binary, body }) = self.on(socket).take_item(op) {
+                    let arguments = vec![("op", self.name(socket, op)), ("binary", yes_no(binary))];
+                    self.report(socket, "item", arguments, vec![("body", body.as_slice().to_vec())]);
                 }
             }
             Event::Closed { reason, stage } => {
@@ -97,16 +116,25 @@ impl Client {
                     Stage::Authenticating => false,
                     Stage::Negotiating | Stage::Active => true,
                 };
-                self.seen.push_back(Seen::Closed(cause::word(reason, authenticated)));
+                self.seen(socket).push_back(Seen::Closed(cause::word(reason, authenticated)));
             }
-            other @ (Event::Granted { .. } | Event::RouteGone { .. } | _) => {
-                self.seen.push_back(Seen::Other(format!("{other:?}")));
+            Event::Granted { grant } => {
+                let arguments = vec![
+                    ("transport", grant.transport().as_str().into()),
+                    ("version", grant.capability_version().to_string()),
+                ];
+                let fields = vec![("descriptor", grant.descriptor().text().as_bytes().to_vec())];
+                self.grant = Some(grant);
+                self.report(socket, "granted", arguments, fields);
+            }
+            other @ (Event::RouteGone { .. } | _) => {
+                self.seen(socket).push_back(Seen::Other(format!("{other:?}")));
             }
         }
     }
 
-    fn settled(&mut self, op: OpId, outcome: Outcome) {
-        let op = ("op", self.name(op));
+    fn settled(&mut self, socket: usize, op: OpId, outcome: Outcome) {
+        let op = ("op", self.name(socket, op));
         let mut fields = Vec::new();
         let mut arguments = vec![op.clone()];
         let mut terminal = |kind: &str| {
@@ -115,7 +143,7 @@ impl Client {
         match outcome {
             Outcome::Terminal(Terminal::RouteOpened(RouteHandle { channel, epoch })) => {
                 let numbers = vec![op, ("channel", channel.to_string()), ("epoch", epoch.to_string())];
-                self.report("route_opened", numbers, fields);
+                self.report(socket, "route_opened", numbers, fields);
                 return;
             }
             Outcome::Terminal(Terminal::Response { binary, body }) => {
@@ -141,16 +169,17 @@ impl Client {
                 arguments.extend([("outcome", "not_sent".into()), ("code", code.to_string())]);
             }
         }
-        self.report("settled", arguments, fields);
+        self.report(socket, "settled", arguments, fields);
     }
 
     fn report(
         &mut self,
+        socket: usize,
         name: &'static str,
         arguments: Vec<(&'static str, String)>,
         fields: Vec<(&'static str, Vec<u8>)>,
     ) {
-        self.seen.push_back(Seen::Report { name, arguments, fields });
+        self.seen(socket).push_back(Seen::Report { name, arguments, fields });
     }
 }
 
@@ -164,27 +193,36 @@ fn yes_no(flag: bool) -> String {
 }
 
 impl Role for Client {
-    fn endpoint(&mut self) -> &mut dyn Endpoint {
-        &mut self.connection
+    fn endpoint(&mut self, socket: usize) -> &mut dyn Endpoint {
+        self.on(socket)
     }
 
-    fn poll(&mut self) -> Option<Seen> {
-        while self.seen.is_empty() {
-            let event = self.connection.poll_event()?;
-            self.note(event);
+    fn poll(&mut self, socket: usize) -> Option<Seen> {
+        while self.seen(socket).is_empty() {
+            let event = self.on(socket).poll_event()?;
+            self.note(socket, event);
         }
-        self.seen.pop_front()
+        self.seen(socket).pop_front()
     }
 
-    fn command(&mut self, now: Instant, command: &Report) -> Result<(), String> {
+    fn open(&mut self, now: Instant) -> Result<(), String> {
+        let grant = self.grant.take().ok_or("no candidate was granted")?;
+        let timeouts = ClientTimeouts::default();
+        let setup_deadline = Instant::ZERO + timeouts.setup;
+        let config = CandidateConfig { grant, limits: ClientLimits::default(), timeouts, setup_deadline };
+        self.candidate = Some(Connection::candidate(now, config).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    fn command(&mut self, now: Instant, socket: usize, command: &Report) -> Result<(), String> {
         let deadline = now + PATIENCE;
         let flag = |name| command.argument(name) == Some("yes");
         let submitted = match command.name.as_str() {
-            "open_route" => self.connection.open_route(now, &route_open(command)?, deadline),
+            "open_route" => self.on(socket).open_route(now, &route_open(command)?, deadline),
             "catalog" => {
                 let filter =
                     CatalogFilter::new(command.argument("module")).map_err(|error| error.to_string())?;
-                self.connection.catalog(now, filter, deadline)
+                self.on(socket).catalog(now, filter, deadline)
             }
             "request" => {
                 let mut request = if flag("stream") {
@@ -193,16 +231,16 @@ impl Role for Client {
                     Request::unary(command.field("body"), deadline)
                 };
                 request.binary = flag("binary");
-                self.connection.request(now, route(command)?, request)
+                self.on(socket).request(now, route(command)?, request)
             }
             "close" => {
-                self.connection.shutdown(now);
+                self.on(socket).shutdown(now);
                 return Ok(());
             }
             other => return Err(format!("the player has no `{other}`")),
         };
         let op = submitted.map_err(|SubmitError { code, .. }| format!("not_sent {code}"))?;
-        self.names.insert(op, command.argument("op").unwrap_or("unnamed").into());
+        self.names.insert((socket, op), command.argument("op").unwrap_or("unnamed").into());
         Ok(())
     }
 

@@ -8,10 +8,11 @@ use hostwire_core::body::Body;
 use hostwire_core::control::{ErrorBody, Manifest, Role as TargetRole, RouteClass, RouteOpen};
 use hostwire_core::endpoint::Endpoint;
 use hostwire_core::host::{
-    ComponentSpec, Connection, Declaration, Event, HostConfig, HostLimits, HostTimeouts, Owner, Registry,
-    RequestId, Shared, Step, StopReason, TaskPermit,
+    CandidateTicket, ComponentSpec, Connection, Declaration, Event, HostConfig, HostLimits, HostTimeouts,
+    Owner, Registry, RequestId, Shared, Step, StopReason, TaskPermit,
 };
-use hostwire_core::negotiate::{Installed, Served};
+use hostwire_core::json::RawJson;
+use hostwire_core::negotiate::{ActivationToken, Grant, Installed, Offer, Served};
 use hostwire_core::time::Instant;
 use hostwire_core::wire::Epoch;
 
@@ -28,8 +29,12 @@ const OWNER: Owner = Owner(1);
 
 pub(super) struct Host {
     connection: Connection,
+    candidate: Option<Connection>,
+    shared: Arc<Shared>,
+    offer: Option<Offer>,
+    ticket: Option<CandidateTicket>,
     registry: Registry,
-    seen: VecDeque<Seen>,
+    seen: [VecDeque<Seen>; 2],
     binds: Vec<RequestId>,
     handlers: Vec<(RequestId, TaskPermit)>,
     authenticated: bool,
@@ -57,7 +62,7 @@ impl Host {
             component("lab", TargetRole::ToolProvider, RouteClass::General, Declaration::default())?,
             component("lab-reserved", TargetRole::ManagementSurface, RouteClass::Reserved, reserved)?,
         ];
-        let served = if exchange.unix_unavailable { vec![Installed::unix(false)] } else { Vec::new() };
+        let served: Vec<_> = exchange.unix.map(Installed::unix).into_iter().collect();
         let shared = Shared::new(HostConfig {
             limits: HostLimits::default(),
             timeouts: HostTimeouts::default(),
@@ -78,8 +83,12 @@ impl Host {
             .map_err(|error| error.to_string())?;
         Ok(Self {
             connection: Connection::new(Instant::ZERO, slot, world::server_nonce(), Arc::clone(&shared)),
+            candidate: None,
+            shared,
+            offer: None,
+            ticket: None,
             registry,
-            seen: VecDeque::new(),
+            seen: [VecDeque::new(), VecDeque::new()],
             binds: Vec::new(),
             handlers: Vec::new(),
             authenticated: false,
@@ -87,16 +96,29 @@ impl Host {
         })
     }
 
-    fn note(&mut self, event: Event) {
+    /// The connection on a socket.
+    fn on(&mut self, socket: usize) -> &mut Connection {
+        match &mut self.candidate {
+            Some(candidate) if socket == 1 => candidate,
+            Some(_) | None => &mut self.connection,
+        }
+    }
+
+    fn seen(&mut self, socket: usize) -> &mut VecDeque<Seen> {
+        let [first, second] = &mut self.seen;
+        if socket == 0 { first } else { second }
+    }
+
+    fn note(&mut self, socket: usize, event: Event) {
         match event {
             Event::Active => self.authenticated = true,
             Event::RouteOpen { id, open, .. } => {
                 self.binds.push(id);
-                self.seen.push_back(opened(id, &open));
+                self.seen(socket).push_back(opened(id, &open));
             }
             Event::Request { id, route, binary, body, permit, .. } => {
                 self.handlers.push((id, permit));
-                self.seen.push_back(Seen::Report {
+                self.seen(socket).push_back(Seen::Report {
                     name: "request",
                     arguments: vec![
                         ("channel", route.channel.to_string()),
@@ -111,21 +133,33 @@ impl Host {
             Event::Stop { id, why: StopReason::ConnectionLost } => {
                 self.handlers.retain(|(other, _)| *other != id);
             }
-            Event::RouteClosed { route, .. } if self.connection.close_reason().is_some() => {
+            Event::RouteClosed { route, .. } if self.on(socket).close_reason().is_some() => {
                 drop(self.registry.close(route));
                 drop(self.registry.gone(route));
             }
             Event::RouteOpenWithdrawn { id } => self.binds.retain(|other| *other != id),
             Event::Closed { reason } => {
-                self.seen.push_back(Seen::Closed(cause::word(reason, self.authenticated)));
+                let authenticated = self.authenticated || socket == 1;
+                self.seen(socket).push_back(Seen::Closed(cause::word(reason, authenticated)));
             }
-            other @ (Event::CandidateWanted { .. }
-            | Event::Stop { .. }
+            Event::CandidateWanted { offer } => {
+                let arguments = vec![
+                    ("transport", offer.transport().as_str().into()),
+                    ("version", offer.capability_version().to_string()),
+                ];
+                self.offer = Some(offer);
+                self.seen(socket).push_back(Seen::Report {
+                    name: "candidate_wanted",
+                    arguments,
+                    fields: Vec::new(),
+                });
+            }
+            other @ (Event::Stop { .. }
             | Event::RouteClosed { .. }
             | Event::Room
             | Event::ShutdownCommitted
             | Event::ShutdownReopened
-            | _) => self.seen.push_back(Seen::Other(format!("{other:?}"))),
+            | _) => self.seen(socket).push_back(Seen::Other(format!("{other:?}"))),
         }
     }
 
@@ -136,7 +170,18 @@ impl Host {
         at.map(|at| self.handlers.remove(at)).ok_or_else(|| format!("no handler of request {corr} runs"))
     }
 
-    fn bind(&mut self, now: Instant, command: &Report) -> Result<(), String> {
+    fn grant(&mut self, now: Instant, command: &Report) -> Result<(), String> {
+        let token = command.field("token").try_into().map_err(|_| "a token has 16 bytes")?;
+        let text = String::from_utf8(command.field("descriptor")).map_err(|error| error.to_string())?;
+        let descriptor = RawJson::new(&text).map_err(|error| error.to_string())?;
+        let offer = self.offer.take().ok_or("no candidate was wanted")?;
+        let grant = Grant::new(&offer, ActivationToken::new(token), &descriptor)
+            .map_err(|error| error.to_string())?;
+        self.ticket = self.connection.grant_candidate(now, grant);
+        if self.ticket.is_some() { Ok(()) } else { Err("the connection has ended".into()) }
+    }
+
+    fn bind(&mut self, now: Instant, socket: usize, command: &Report) -> Result<(), String> {
         let corr = command.argument("corr").unwrap_or_default();
         let at = self.binds.iter().position(|id| id.correlation().to_string() == corr);
         let id =
@@ -149,7 +194,7 @@ impl Host {
         }
         match self.registry.bind_accepted(route) {
             Step::Publish(grant) => {
-                self.connection.accept_route(now, id, grant).map_err(|error| error.to_string())
+                self.on(socket).accept_route(now, id, grant).map_err(|error| error.to_string())
             }
             other @ (Step::RouteGone | Step::Released | Step::Busy | Step::Nothing) => {
                 Err(format!("the registry says {other:?}"))
@@ -176,27 +221,42 @@ fn opened(id: RequestId, open: &RouteOpen) -> Seen {
 }
 
 impl Role for Host {
-    fn endpoint(&mut self) -> &mut dyn Endpoint {
-        &mut self.connection
+    fn endpoint(&mut self, socket: usize) -> &mut dyn Endpoint {
+        self.on(socket)
     }
 
-    fn poll(&mut self) -> Option<Seen> {
-        while self.seen.is_empty() {
-            let event = self.connection.poll_event()?;
-            self.note(event);
+    fn poll(&mut self, socket: usize) -> Option<Seen> {
+        while self.seen(socket).is_empty() {
+            let event = self.on(socket).poll_event()?;
+            self.note(socket, event);
         }
-        self.seen.pop_front()
+        self.seen(socket).pop_front()
     }
 
-    fn command(&mut self, now: Instant, command: &Report) -> Result<(), String> {
+    fn open(&mut self, now: Instant) -> Result<(), String> {
+        let ticket = self.ticket.take().ok_or("no candidate was granted")?;
+        self.candidate = Some(Connection::candidate(now, ticket, Arc::clone(&self.shared)));
+        Ok(())
+    }
+
+    fn command(&mut self, now: Instant, socket: usize, command: &Report) -> Result<(), String> {
         match command.name.as_str() {
-            "bind" => self.bind(now, command),
+            "bind" => self.bind(now, socket, command),
+            "grant" => self.grant(now, command),
+            "decline" => {
+                self.connection.decline_candidate(now);
+                Ok(())
+            }
+            "supersede" => {
+                self.connection.superseded(now);
+                Ok(())
+            }
             "respond" => {
                 let (id, permit) = self.handler(command)?;
                 let binary = command.argument("binary") == Some("yes");
                 let body = Body::from(command.field("body"));
                 drop(permit);
-                self.connection.respond(now, id, binary, body).map_err(|error| error.to_string())
+                self.on(socket).respond(now, id, binary, body).map_err(|error| error.to_string())
             }
             "fail" => {
                 let (id, permit) = self.handler(command)?;
@@ -204,7 +264,7 @@ impl Role for Host {
                 let text = |name| command.argument(name).unwrap_or_default();
                 let error = ErrorBody::from_handler(text("code"), text("message"), advice);
                 drop(permit);
-                self.connection.fail(now, id, &error).map_err(|error| error.to_string())
+                self.on(socket).fail(now, id, &error).map_err(|error| error.to_string())
             }
             other => Err(format!("the player has no `{other}`")),
         }

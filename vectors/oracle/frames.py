@@ -2,7 +2,7 @@
 
 from text import File, Fill
 from wire import (
-    MAX_BODY, advance, closed, command, compact, eof, event, expect, expect_error, expect_json, raw_slice, recv,
+    MAX_BODY, advance, closed, command, compact, cut, eof, event, expect, expect_error, expect_json, raw_slice, recv,
     recv_first, recv_head, recv_malformed, rest_of,
 )
 from world import (
@@ -119,10 +119,16 @@ def host():
     late.case("W6", "bytes that keep coming do not move the deadline", recv_first(1, "Request", *ROUTE, 3, BODY),
               advance(20_000), raw_slice(1, 25, "Request", *ROUTE, 3, BODY), advance(10_000), closed("frame_deadline"))
 
+    cuts = File("frames/host-cuts.vec", "exchange", "A transport that fails in the middle of an answer", **base,
+                play="core")
+    for count in (0, 5, 21):
+        cuts.case("G3", f"{count} bytes were taken", *host_request(), host_response()[0],
+                  cut(count, "Response", *ROUTE, 3, body=BODY), closed("io"))
+
     large = File("frames/host-largest.vec", "exchange", "A body of exactly 64 MiB", **base)
     large.case("W7 W12 V12", "a request of 64 MiB is dispatched", *host_request(body=Fill(0, MAX_BODY)),
                *host_response(body=Fill(0, MAX_BODY)))
-    return [wrong, stale, fine, order, ends, late, large]
+    return [wrong, stale, fine, order, ends, cuts, late, large]
 
 
 def client():
@@ -279,6 +285,22 @@ def client():
         ends.case(f"W2 AE2{scenario}", f"{error}: closed on the header", *client_request(),
                   recv_malformed(error, kind, **named), LOST, closed("corruption"))
 
+    cuts = File("frames/client-cuts.vec", "exchange", "A transport that fails in the middle of a request", **base,
+                play="core")
+    asks = [command("request", [("body", BODY)], op="a", channel=CHANNEL, epoch=EPOCH)]
+    also = command("request", [("body", BODY)], op="b", channel=CHANNEL, epoch=EPOCH)
+    request = ("Request", CHANNEL, EPOCH)
+    unsent = settled("a", "not_sent", "connection_retired")
+    cuts.case("O1 V37", "no byte was taken", *asks, cut(0, *request, 3, body=BODY), eof(), unsent, closed("io"))
+    for count in (1, 20, 21, 28):
+        cuts.case("O2 G2 V14", f"{count} bytes of 29 were taken", *asks, cut(count, *request, 3, body=BODY), eof(), LOST,
+                  closed("io"))
+    cuts.case("O1 O2 G2", "one was taken wholly, the next not at all", *client_request(), also,
+              cut(0, *request, 4, body=BODY), eof(), LOST, settled("b", "not_sent", "connection_retired"), closed("io"))
+    cuts.case("G4 O3", "a terminal that arrives after the failed write is a terminal", *client_request(), also,
+              cut(5, *request, 4, body=BODY), *client_response(), eof(),
+              settled("b", "outcome_unknown", "connection_lost"), closed("io"))
+
     late = File("frames/client-deadlines.vec", "exchange", "Time as a client measures it", **base, play="core")
     late.case("W6", "waiting for a frame has no limit", advance(3_600_000), *client_call())
     for count in (1, 20, 21, 28):
@@ -294,7 +316,7 @@ def client():
     large = File("frames/client-largest.vec", "exchange", "A body of exactly 64 MiB", **base)
     large.case("W7 W12 V12", "a response of 64 MiB is delivered", *client_request(),
                *client_response(body=Fill(0, MAX_BODY)))
-    return [wrong, stale, calls, errors, opens, ends, late, large]
+    return [wrong, stale, calls, errors, opens, ends, cuts, late, large]
 
 
 def files():

@@ -296,6 +296,13 @@ def check_exchange(preamble, steps):
     subject = preamble["subject"]
     claim(subject in ("client", "host"), 0, "subject")
     for line, word, label, named, fields in steps:
+        if word == "cut":
+            data = b"".join(Runs(values).bytes() for _, values in fields)
+            count, _, total = label.split()
+            claim(int(count) <= int(total) == len(data), line, "not so many bytes")
+            facts = judge(data[:21])
+            claim(isinstance(facts, dict) and legal(facts, subject), line, "the subject may not send this frame")
+            continue
         if word not in ("recv", "expect"):
             claim(word in ("event", "command", "advance", "eof", "closed", "auth", "socket"), line, word)
             continue

@@ -99,6 +99,13 @@ def rest_of(count, kind, *args, **rest):
     return raw_slice(count, None, kind, *args, **rest)
 
 
+def cut(count, kind, channel=0, epoch=0, corr=0, **rest):
+    """The transport takes this many bytes of a frame that the subject sends, and fails."""
+    fields = frame(kind, channel, epoch, corr, **rest)
+    total = sum(size(value) for _, value in fields)
+    return Step("cut", f"{count} of {total}", fields)
+
+
 def expect(kind, channel=0, epoch=0, corr=0, **rest):
     fields = frame(kind, channel, epoch, corr, **rest)
     return Step("expect", name_of(fields), fields)

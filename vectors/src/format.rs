@@ -133,6 +133,13 @@ pub enum Action {
     Recv(Vec<Field>),
     /// The subject sends bytes that match.
     Expect(Expect),
+    /// The transport takes so many bytes, which are the first of these, and then fails; what has arrived can still be read.
+    Cut {
+        /// How many bytes it takes.
+        taken: usize,
+        /// What the subject wants to send.
+        fields: Vec<Field>,
+    },
     /// The subject reports this.
     Event(Report),
     /// The program around the subject does this.

@@ -35,7 +35,7 @@ const HEADER_ERRORS: [&str; 11] = [
 const FRAME: [&str; 9] =
     ["type", "len", "channel", "epoch", "corr", "binary", "priority", "last", "admission"];
 
-const CAUSES: [&str; 14] = [
+const CAUSES: [&str; 15] = [
     "eof",
     "goodbye",
     "corruption",
@@ -50,6 +50,7 @@ const CAUSES: [&str; 14] = [
     "local",
     "candidate",
     "superseded",
+    "io",
 ];
 
 /// An event's or a command's name, the arguments and the fields it may have.
@@ -312,6 +313,18 @@ fn action(blame: &Blame<'_>, subject: Subject, step: &RawStep) -> Result<Action,
     };
     match step.word.as_str() {
         "recv" => recv(blame, step).map(Action::Recv),
+        "cut" => {
+            let taken = match step.words.first().map(|word| word.parse()) {
+                Some(Ok(taken)) => taken,
+                Some(Err(_)) | None => return Err(wrong("not a number of bytes".into())),
+            };
+            let fields = recv(blame, step)?;
+            let all: usize = fields.iter().map(|field| field.value.len()).sum();
+            if taken > all {
+                return Err(wrong(format!("{taken} bytes of {all}")));
+            }
+            Ok(Action::Cut { taken, fields })
+        }
         "expect" => expect(blame, step).map(Action::Expect),
         "event" => report(blame, subject, step, &EVENTS).map(Action::Event),
         "command" => report(blame, subject, step, &COMMANDS).map(Action::Command),

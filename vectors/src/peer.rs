@@ -82,7 +82,8 @@ impl Peer {
     pub fn can_play(vector: &Vector, case: &Case) -> bool {
         let Some(exchange) = &vector.exchange else { return false };
         let Body::Exchange(steps) = &case.body else { return false };
-        let timeless = |step: &Step| !matches!(step.action, Action::Advance(_) | Action::Socket(_));
+        let timeless =
+            |step: &Step| !matches!(step.action, Action::Advance(_) | Action::Socket(_) | Action::Cut { .. });
         !exchange.core_only && exchange.before.iter().chain(steps).all(timeless)
     }
 
@@ -137,7 +138,7 @@ impl Peer {
             }
             Action::Closed(_) => self.closed(),
             Action::Auth => self.authenticate(exchange.subject),
-            Action::Advance(_) | Action::Socket(_) => {
+            Action::Advance(_) | Action::Socket(_) | Action::Cut { .. } => {
                 Err(vec![Difference::new("step", "one that a socket can play", "one for the core only")])
             }
         }

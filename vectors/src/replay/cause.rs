@@ -25,12 +25,12 @@ pub(super) fn word(reason: CloseReason, authenticated: bool) -> String {
         | CloseReason::NothingServed => "setup",
         CloseReason::Negotiation(_) | CloseReason::NegotiationRefused => "negotiation",
         CloseReason::Candidate(_) => "candidate",
+        CloseReason::Io => "io",
         CloseReason::Superseded => "superseded",
         CloseReason::FrameInTimeout | CloseReason::FrameOutTimeout => "frame_deadline",
         // Vectors have no word for the rest: the core's own says what it is.
         other @ (CloseReason::Abandoned
         | CloseReason::Peer(_)
-        | CloseReason::Io
         | CloseReason::ControlBacklog
         | CloseReason::Liveness
         | CloseReason::Drained

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostwire_core::endpoint::Endpoint;
+use hostwire_core::endpoint::{Endpoint, WriteFailure};
 use hostwire_core::time::Instant;
 
 use super::matching::{compare, next_len, shown};
@@ -74,6 +74,7 @@ pub(super) fn received(steps: &[&Step]) -> usize {
     let size = |step: &&Step| match &step.action {
         Action::Recv(fields) => fields.iter().map(|field| field.value.len()).sum(),
         Action::Expect(_)
+        | Action::Cut { .. }
         | Action::Event(_)
         | Action::Command(_)
         | Action::Advance(_)
@@ -93,12 +94,14 @@ pub(super) fn play(role: &mut dyn Role, steps: &[&Step], manner: Manner) -> Resu
         now: Instant::ZERO,
         at: 0,
         open: 1,
+        held: false,
         sockets: [Socket::default(), Socket::default()],
     };
     player.pump();
     let mut rest = steps;
     while let Some((step, more)) = rest.split_first() {
         rest = more;
+        player.held = matches!(next(rest), Some((Step { action: Action::Cut { .. }, .. }, _)));
         let blame = |differences: Vec<Difference>| {
             if differences.is_empty() {
                 return Ok(());
@@ -137,6 +140,10 @@ pub(super) fn play(role: &mut dyn Role, steps: &[&Step], manner: Manner) -> Resu
                 };
                 let message: Vec<u8> = player.here().sent.drain(..len).collect();
                 blame(compare(expect, &message))?;
+            }
+            Action::Cut { taken, fields } => {
+                blame(player.bytes_left())?;
+                blame(player.cut(*taken, &joined(fields)))?;
             }
             Action::Event(expected) => blame(player.reported(expected))?,
             Action::Command(command) => {
@@ -181,7 +188,12 @@ fn ends_in_close(rest: &[&Step]) -> bool {
         match step.action {
             Action::Closed(_) => return true,
             Action::Recv(_) | Action::Event(_) | Action::Expect(_) => {}
-            Action::Command(_) | Action::Advance(_) | Action::Eof | Action::Auth | Action::Socket(_) => {
+            Action::Cut { .. }
+            | Action::Command(_)
+            | Action::Advance(_)
+            | Action::Eof
+            | Action::Auth
+            | Action::Socket(_) => {
                 return false;
             }
         }
@@ -205,6 +217,8 @@ struct Player<'r> {
     at: usize,
     /// How many sockets are open.
     open: usize,
+    /// The transport takes nothing until the next step says how much.
+    held: bool,
     sockets: [Socket; 2],
 }
 
@@ -240,7 +254,9 @@ impl Player<'_> {
         for (at, socket) in self.sockets.iter_mut().enumerate().take(self.open) {
             loop {
                 let before = (socket.sent.len(), socket.reports.len());
-                while let Some(transmit) = self.role.endpoint(at).poll_transmit(self.now) {
+                while !self.held
+                    && let Some(transmit) = self.role.endpoint(at).poll_transmit(self.now)
+                {
                     let mut segments = [&[][..]; 64];
                     let count = transmit.segments(&mut segments);
                     let mut taken = 0;
@@ -268,6 +284,34 @@ impl Player<'_> {
                 }
             }
         }
+    }
+
+    /// The transport takes so many bytes and fails.
+    fn cut(&mut self, taken: usize, wanted: &[u8]) -> Vec<Difference> {
+        let mut got = Vec::new();
+        loop {
+            let Some(transmit) = self.role.endpoint(self.at).poll_transmit(self.now) else {
+                return vec![Difference::new("sent", "more to send", shown(&got))];
+            };
+            let mut segments = [&[][..]; 64];
+            let count = transmit.segments(&mut segments);
+            let left = taken - got.len();
+            if left == 0 {
+                transmit.failed(WriteFailure::NothingAccepted);
+                break;
+            }
+            let most = if self.manner == Manner::Bytewise { 1 } else { left };
+            let offered: Vec<u8> =
+                segments.iter().take(count).flat_map(|segment| segment.iter().copied()).collect();
+            let piece = offered.get(..most).unwrap_or(&offered);
+            got.extend_from_slice(piece);
+            if transmit.written(piece.len()).is_err() || piece.is_empty() {
+                return vec![Difference::new("sent", "bytes", "nothing")];
+            }
+        }
+        self.pump();
+        let wanted = wanted.get(..taken).unwrap_or(wanted);
+        if got == wanted { Vec::new() } else { vec![Difference::new("sent", shown(wanted), shown(&got))] }
     }
 
     /// Feeds input. Where the vector goes on with the end, what the subject no longer takes is not its business.

@@ -57,7 +57,7 @@ fn mirror(mut stream: TcpStream, vector: &Vector, case: &Case, fault: Fault) {
             Action::Closed(_) => break,
             Action::Eof => assert_eq!(stream.read(&mut [0]).expect("the end"), 0),
             Action::Event(_) | Action::Command(_) => {}
-            Action::Advance(_) | Action::Socket(_) => panic!("not over a socket"),
+            Action::Advance(_) | Action::Socket(_) | Action::Cut { .. } => panic!("not over a socket"),
         }
     }
     if fault == Fault::More {

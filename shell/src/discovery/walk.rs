@@ -148,15 +148,21 @@ fn step(
             Err(errno) => return Err(WalkError::Disk(DiskError::new("create", path, errno))),
         }
     }
-    entered.map_err(|errno| match errno {
-        Errno::NOENT => WalkError::Missing,
-        // D4: O_DIRECTORY answers ENOTDIR for a link, some systems ELOOP.
-        Errno::NOTDIR | Errno::LOOP => {
-            let link = statat(from, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
-                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
-            refused(path, if link { Insecurity::Symlink } else { Insecurity::NotADirectory })
+    entered.map_err(|errno| {
+        let there = statat(from, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        match (errno, there) {
+            (Errno::NOENT, _) => WalkError::Missing,
+            // D4: O_DIRECTORY answers ENOTDIR for a link, some systems ELOOP.
+            (Errno::NOTDIR | Errno::LOOP, there) => {
+                let link = there.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
+                refused(path, if link { Insecurity::Symlink } else { Insecurity::NotADirectory })
+            }
+            // P1: somebody else's, and closed to us: that is why it cannot be opened.
+            (Errno::ACCESS, Ok(stat)) if stat.st_uid != geteuid().as_raw() => {
+                refused(path, Insecurity::ForeignOwner)
+            }
+            (other, _) => WalkError::Disk(DiskError::new("open", path, other)),
         }
-        other => WalkError::Disk(DiskError::new("open", path, other)),
     })
 }
 

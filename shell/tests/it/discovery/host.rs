@@ -53,6 +53,24 @@ fn what_is_missing_of_the_run_directory_is_created_owner_only() {
     assert_eq!(mode(spot.run_dir().parent().unwrap()), 0o700);
 }
 
+// P1: somebody else may be faster with each of them.
+#[test]
+fn all_who_create_the_way_at_once_arrive() {
+    for _ in 0..50 {
+        let spot = Spot::bare();
+        let deep = file_location(&spot.run_dir().join("b").join("c").join("d").join("c.json"));
+        let start = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    start.wait();
+                    RunDir::open_or_create(&deep).unwrap();
+                });
+            }
+        });
+    }
+}
+
 // P1
 #[test]
 fn an_own_run_directory_that_is_too_wide_is_tightened_and_none_is_loosened() {
@@ -218,12 +236,13 @@ fn a_child_does_not_inherit_the_lock() {
     let open: Vec<_> = fs::read_dir(format!("/proc/{}/fd", child.id()))
         .map(|fds| fds.filter_map(|fd| fs::read_link(fd.ok()?.path()).ok()).collect())
         .unwrap_or_default();
-    assert!(!open.iter().any(|path| path.starts_with(spot.run_dir())), "{open:?}");
     drop(tenure);
-    assert_eq!(state(&spot), HostState::Stopped);
-    assert!(spot.acquire().is_ok());
+    let (state, next) = (state(&spot), spot.acquire());
     child.kill().unwrap();
     child.wait().unwrap();
+    assert!(!open.iter().any(|path| path.starts_with(spot.run_dir())), "{open:?}");
+    assert_eq!(state, HostState::Stopped);
+    assert!(next.is_ok());
 }
 
 // P1 to P7: the whole stay, as a client and a probe see it. AE13's part on disk.
@@ -647,5 +666,40 @@ fn no_umask_makes_a_file_wider_or_narrower() {
         assert_eq!(mode(&spot.path("mc-host.lock")), 0o600, "{umask}");
         drop(host.stdin.take());
         assert!(host.wait().unwrap().success());
+    }
+}
+
+// P1, D4, B144, B145: what is closed to us cannot be opened, and still the owner is what is wrong. Root may open everything,
+// so this needs to become somebody.
+#[test]
+fn somebody_elses_closed_directory_lock_or_file_is_insecure_and_not_just_an_error() {
+    use std::os::unix::process::CommandExt;
+    const ME: u32 = 54_321;
+    let own = |path: &Path| std::os::unix::fs::chown(path, Some(ME), Some(ME));
+    for (foreign, command) in [("", "host"), ("mc-host.lock", "host"), ("c.json", "client")] {
+        let spot = Spot::published();
+        put(&spot.path("mc-host.lock"), b"");
+        let all = [
+            spot.temp.path().to_owned(),
+            spot.run_dir().parent().unwrap().to_owned(),
+            spot.run_dir().to_owned(),
+        ];
+        if let Some(error) = all.iter().find_map(|path| own(path).err()) {
+            println!("skipped: to become somebody else needs root: {error}");
+            return;
+        }
+        let foreign = spot.run_dir().join(foreign);
+        assert!(give_away(&foreign));
+        let output = Command::new(example()).arg(command).arg(spot.file()).uid(ME).gid(ME).output();
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => {
+                println!("skipped: the example is out of reach for other users: {error}");
+                return;
+            }
+        };
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("ForeignOwner"), "{said}");
     }
 }

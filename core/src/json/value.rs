@@ -333,8 +333,7 @@ impl<'a> Value<'a> {
                     measure.containers = measure.containers.max(depth);
                 }
                 b'}' | b']' => depth = depth.saturating_sub(1),
-                b',' | b':' => {}
-                // A scalar, or a key, whose value lies at least as deep.
+                // A scalar; or a key, a comma or a colon, beside which there is a value that lies as deep.
                 _ => measure.levels = measure.levels.max(depth + 1),
             }
         }

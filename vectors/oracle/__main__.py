@@ -11,14 +11,14 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import auth, candidate, control, documents, frames, headers, negotiation, reader, whole  # noqa: E402,E401
+import auth, candidate, control, documents, frames, headers, negotiation, reader, requests, whole  # noqa: E402,E401
 
 ROOT = HERE.parent / "files"
 
 
 def described():
     files = {}
-    for module in (headers, documents, auth, frames, control, negotiation, candidate, whole):
+    for module in (headers, documents, auth, frames, control, negotiation, candidate, requests, whole):
         for file in module.files():
             assert file.path not in files, f"{file.path} is described twice"
             files[file.path] = file.text()

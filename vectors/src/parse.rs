@@ -58,7 +58,10 @@ type Shape = (Subject, &'static str, &'static [&'static str], &'static [&'static
 
 const IDENTITY: &[&str] = &["root", "harness", "session"];
 
-const EVENTS: [Shape; 8] = [
+const EVENTS: [Shape; 11] = [
+    (Subject::Host, "stop", &["corr", "why"], &[]),
+    (Subject::Host, "route_closed", &["channel", "epoch"], &[]),
+    (Subject::Host, "shutdown_committed", &[], &[]),
     (Subject::Client, "granted", &["transport", "version"], &["descriptor"]),
     (Subject::Host, "candidate_wanted", &["transport", "version"], &[]),
     (Subject::Client, "ready", &["transport", "reason"], &[]),
@@ -74,7 +77,14 @@ const EVENTS: [Shape; 8] = [
     (Subject::Host, "request", &["channel", "epoch", "corr", "binary"], &["body"]),
 ];
 
-const COMMANDS: [Shape; 10] = [
+const COMMANDS: [Shape; 17] = [
+    (Subject::Host, "item", &["corr", "binary"], &["body"]),
+    (Subject::Host, "end", &["corr"], &[]),
+    (Subject::Host, "stopped", &["corr"], &[]),
+    (Subject::Host, "gone", &["channel", "epoch"], &[]),
+    (Subject::Host, "reject", &["corr", "code", "message"], &[]),
+    (Subject::Client, "host_shutdown", &["op"], &[]),
+    (Subject::Client, "close_route", &["channel", "epoch"], &[]),
     (Subject::Host, "grant", &[], &["token", "descriptor"]),
     (Subject::Host, "decline", &[], &[]),
     (Subject::Host, "supersede", &[], &[]),

@@ -18,7 +18,7 @@ use hostwire_core::time::Instant;
 use hostwire_core::wire::RouteHandle;
 
 use super::exchange::{Role, Seen};
-use super::{cause, world};
+use super::{cause, route, world};
 use crate::format::{Exchange, Report};
 
 /// The contract's patience for a request and for a route (§15).
@@ -233,6 +233,12 @@ impl Role for Client {
                 request.binary = flag("binary");
                 self.on(socket).request(now, route(command)?, request)
             }
+            "host_shutdown" => self.on(socket).host_shutdown(now, deadline),
+            "close_route" => {
+                let route = route(command)?;
+                self.on(socket).close_route(now, route);
+                return Ok(());
+            }
             "close" => {
                 self.on(socket).shutdown(now);
                 return Ok(());
@@ -262,16 +268,6 @@ impl Role for Client {
             Handshake::Done => None,
         }
     }
-}
-
-/// The route that a command names by its numbers.
-fn route(command: &Report) -> Result<RouteHandle, String> {
-    let number = |name| command.argument(name).and_then(|value| value.parse::<u32>().ok());
-    number("channel")
-        .and_then(|channel| u16::try_from(channel).ok())
-        .zip(number("epoch"))
-        .and_then(|(channel, epoch)| RouteHandle::new(channel, epoch))
-        .ok_or_else(|| "a request needs `channel` and `epoch`".into())
 }
 
 fn route_open(command: &Report) -> Result<RouteOpen, String> {

@@ -17,7 +17,7 @@ use hostwire_core::time::Instant;
 use hostwire_core::wire::Epoch;
 
 use super::exchange::{Role, Seen};
-use super::{cause, world};
+use super::{cause, route, world};
 use crate::format::{Exchange, Report};
 
 /// The route of the vectors: the first epoch of every channel, and the channels below 7 belong to somebody else.
@@ -154,12 +154,32 @@ impl Host {
                     fields: Vec::new(),
                 });
             }
-            other @ (Event::Stop { .. }
-            | Event::RouteClosed { .. }
-            | Event::Room
-            | Event::ShutdownCommitted
-            | Event::ShutdownReopened
-            | _) => self.seen(socket).push_back(Seen::Other(format!("{other:?}"))),
+            Event::Stop { id, why } => {
+                let why = match why {
+                    StopReason::Cancelled => "cancelled",
+                    StopReason::RouteClosed => "route_closed",
+                    StopReason::Draining => "draining",
+                    StopReason::ConnectionLost => "connection_lost",
+                };
+                let arguments = vec![("corr", id.correlation().to_string()), ("why", why.into())];
+                self.seen(socket).push_back(Seen::Report { name: "stop", arguments, fields: Vec::new() });
+            }
+            Event::RouteClosed { route, .. } => {
+                let arguments =
+                    vec![("channel", route.channel.to_string()), ("epoch", route.epoch.to_string())];
+                self.seen(socket).push_back(Seen::Report {
+                    name: "route_closed",
+                    arguments,
+                    fields: Vec::new(),
+                });
+            }
+            Event::ShutdownCommitted => {
+                let name = "shutdown_committed";
+                self.seen(socket).push_back(Seen::Report { name, arguments: Vec::new(), fields: Vec::new() });
+            }
+            other @ (Event::Room | Event::ShutdownReopened | _) => {
+                self.seen(socket).push_back(Seen::Other(format!("{other:?}")))
+            }
         }
     }
 
@@ -181,11 +201,52 @@ impl Host {
         if self.ticket.is_some() { Ok(()) } else { Err("the connection has ended".into()) }
     }
 
-    fn bind(&mut self, now: Instant, socket: usize, command: &Report) -> Result<(), String> {
+    /// The request of a `route.open` that a command names by its correlation.
+    fn opening(&mut self, command: &Report) -> Result<RequestId, String> {
         let corr = command.argument("corr").unwrap_or_default();
         let at = self.binds.iter().position(|id| id.correlation().to_string() == corr);
-        let id =
-            at.map(|at| self.binds.remove(at)).ok_or_else(|| format!("no bind of request {corr} is out"))?;
+        at.map(|at| self.binds.remove(at)).ok_or_else(|| format!("no bind of request {corr} is out"))
+    }
+
+    /// R2: the channel is claimed, and released before the error goes out.
+    fn reject(&mut self, now: Instant, socket: usize, command: &Report) -> Result<(), String> {
+        let id = self.opening(command)?;
+        let route = self.registry.claim(OWNER).map_err(|error| error.to_string())?;
+        let Step::RouteGone = self.registry.bind_rejected(route) else {
+            return Err("the registry asks for no `route_gone`".into());
+        };
+        let Step::Released = self.registry.gone(route) else {
+            return Err("the registry does not release the channel".into());
+        };
+        let text = |name| command.argument(name).unwrap_or_default();
+        let error = ErrorBody::from_bind(text("code"), text("message"), None);
+        self.on(socket).reject_route(now, id, &error).map_err(|error| error.to_string())
+    }
+
+    /// The route's end, as its host goes through it: close, `route_gone`, release (R6).
+    fn gone(&mut self, command: &Report) -> Result<(), String> {
+        let route = route(command)?;
+        let Step::RouteGone = self.registry.close(route) else {
+            return Err("the registry asks for no `route_gone`".into());
+        };
+        match self.registry.gone(route) {
+            Step::Released => Ok(()),
+            other @ (Step::Publish(_) | Step::RouteGone | Step::Busy | Step::Nothing) => {
+                Err(format!("the registry says {other:?}"))
+            }
+        }
+    }
+
+    /// The request of a running handler, which goes on.
+    fn running(&self, command: &Report) -> Result<RequestId, String> {
+        let corr = command.argument("corr").unwrap_or_default();
+        let mut ids = self.handlers.iter().map(|(id, _)| *id);
+        ids.find(|id| id.correlation().to_string() == corr)
+            .ok_or_else(|| format!("no handler of request {corr} runs"))
+    }
+
+    fn bind(&mut self, now: Instant, socket: usize, command: &Report) -> Result<(), String> {
+        let id = self.opening(command)?;
         let route = self.registry.claim(OWNER).map_err(|error| error.to_string())?;
         let wanted = (command.argument("channel"), command.argument("epoch"));
         let got = (route.channel.to_string(), route.epoch.to_string());
@@ -242,6 +303,24 @@ impl Role for Host {
     fn command(&mut self, now: Instant, socket: usize, command: &Report) -> Result<(), String> {
         match command.name.as_str() {
             "bind" => self.bind(now, socket, command),
+            "reject" => self.reject(now, socket, command),
+            "gone" => self.gone(command),
+            "item" => {
+                let id = self.running(command)?;
+                let binary = command.argument("binary") == Some("yes");
+                let body = Body::from(command.field("body"));
+                self.on(socket).item(now, id, binary, body).map_err(|refused| refused.why.to_string())
+            }
+            "end" => {
+                let (id, permit) = self.handler(command)?;
+                drop(permit);
+                self.on(socket).end_stream(now, id).map_err(|error| error.to_string())
+            }
+            "stopped" => {
+                let (id, permit) = self.handler(command)?;
+                drop(permit);
+                self.on(socket).stopped(now, id).map_err(|error| error.to_string())
+            }
             "grant" => self.grant(now, command),
             "decline" => {
                 self.connection.decline_candidate(now);

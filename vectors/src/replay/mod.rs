@@ -13,7 +13,9 @@ mod world;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::format::{Body, Case, Exchange, Step, Subject, Vector};
+use hostwire_core::wire::RouteHandle;
+
+use crate::format::{Body, Case, Exchange, Report, Step, Subject, Vector};
 use exchange::{Manner, Role};
 
 /// Up to so many received bytes a case is also played byte by byte.
@@ -116,4 +118,14 @@ fn exchange_case(
         exchange::play(role.as_mut(), steps, manner)?;
     }
     Ok(())
+}
+
+/// The route that a command names by its numbers.
+fn route(command: &Report) -> Result<RouteHandle, String> {
+    let number = |name| command.argument(name).and_then(|value| value.parse::<u32>().ok());
+    number("channel")
+        .and_then(|channel| u16::try_from(channel).ok())
+        .zip(number("epoch"))
+        .and_then(|(channel, epoch)| RouteHandle::new(channel, epoch))
+        .ok_or_else(|| "the command needs `channel` and `epoch`".into())
 }

@@ -138,3 +138,77 @@ impl TaskPermit {
 /// A handler that waits inside the host; dropped when it goes on.
 #[derive(Debug)]
 pub struct Parked(#[expect(dead_code, reason = "held for its drop")] Charge);
+
+#[cfg(test)]
+pub(super) fn test_permit(pool: &Arc<Pool>) -> PendingPermit {
+    PendingPermit(pool.try_charge(1).unwrap())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admission() -> Admission {
+        let limits = HostLimits {
+            pending_requests: 6,
+            handler_tasks: 4,
+            handshakes: 2,
+            connections: 1,
+            ..HostLimits::default()
+        };
+        let one =
+            Declaration { reserved_pending: 2, reserved_tasks: 1, parked_tasks: 1, ..Declaration::default() };
+        Admission::new(&limits, &[one], &Declaration::sum(&[one], &limits).unwrap())
+    }
+
+    #[test]
+    fn v48_b7_one_class_never_eats_the_other() {
+        let admission = admission();
+        let work = Arc::new(Work::default());
+        let reserved: Vec<_> = core::iter::from_fn(|| admission.pending(RouteClass::Reserved)).collect();
+        assert_eq!(reserved.len(), 2);
+        let general: Vec<_> = core::iter::from_fn(|| admission.pending(RouteClass::General)).collect();
+        assert_eq!(general.len(), 4);
+        let tasks: Vec<_> = core::iter::from_fn(|| admission.task(RouteClass::General, 0, &work)).collect();
+        assert_eq!(tasks.len(), 3);
+        let one = admission.task(RouteClass::Reserved, 0, &work).unwrap();
+        assert!(admission.task(RouteClass::Reserved, 0, &work).is_none());
+        assert_eq!(
+            (admission.pending_in_use(RouteClass::Reserved), admission.tasks_in_use(RouteClass::General)),
+            (2, 3)
+        );
+        drop((reserved, general, tasks, one));
+        for class in [RouteClass::General, RouteClass::Reserved] {
+            assert_eq!((admission.pending_in_use(class), admission.tasks_in_use(class)), (0, 0));
+        }
+        assert_eq!(admission.pending_high_water(RouteClass::General), 4);
+        assert_eq!(admission.tasks_high_water(RouteClass::Reserved), 1);
+    }
+
+    #[test]
+    fn b7_a_component_parks_as_many_handlers_as_it_declared() {
+        let admission = admission();
+        let work = Arc::new(Work::default());
+        let [a, b] = [(); 2].map(|()| admission.task(RouteClass::General, 0, &work).unwrap());
+        let parked = a.park().unwrap();
+        assert!(b.park().is_none());
+        drop(parked);
+        assert!(b.park().is_some());
+        assert!(
+            admission.task(RouteClass::General, 7, &work).unwrap().park().is_none(),
+            "nobody declared it"
+        );
+    }
+
+    #[test]
+    fn a8_a9_handshakes_and_connections_have_their_own_slots() {
+        let admission = admission();
+        let slots = [admission.handshake(), admission.handshake()];
+        assert!(slots.iter().all(Option::is_some) && admission.handshake().is_none());
+        let connection = admission.connection();
+        assert!(connection.is_some() && admission.connection().is_none());
+        assert_eq!((admission.handshakes_in_use(), admission.connections_in_use()), (2, 1));
+        drop(slots);
+        assert!(admission.handshake().is_some());
+    }
+}

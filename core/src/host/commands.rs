@@ -60,15 +60,17 @@ impl Connection {
     /// [`TooLate`]: it has its terminal, or nobody is there any more. Nothing is sent.
     pub fn respond(&mut self, now: Instant, id: RequestId, binary: bool, body: Body) -> Result<(), TooLate> {
         let now = self.clock.observe(now);
-        match self.step_routed(id, Input::Respond)? {
-            Act::Response => match self.charged(body) {
-                Ok(body) => {
-                    self.counters.settled.response += 1;
-                    self.terminal(now, id, FrameType::Response, binary, body);
-                }
-                Err(_) => self.say(now, id, Act::Internal),
-            },
-            other => self.say(now, id, other),
+        let act = self.step_routed(id, Input::Respond)?;
+        if act != Act::Response {
+            self.say(now, id, act);
+            return Ok(());
+        }
+        match self.charged(body) {
+            Ok(body) => {
+                self.counters.settled.response += 1;
+                self.terminal(now, id, FrameType::Response, binary, body);
+            }
+            Err(_) => self.say(now, id, Act::Internal),
         }
         Ok(())
     }
@@ -80,12 +82,13 @@ impl Connection {
     /// As [`respond`](Self::respond).
     pub fn fail(&mut self, now: Instant, id: RequestId, error: &ErrorBody) -> Result<(), TooLate> {
         let now = self.clock.observe(now);
-        match self.step_routed(id, Input::Fail)? {
-            Act::Error if error.host_code().is_some_and(HostCode::proves_no_dispatch) => {
-                self.say(now, id, Act::Internal)
-            } // B11
-            Act::Error => self.error(now, id, error),
-            other => self.say(now, id, other),
+        let act = self.step_routed(id, Input::Fail)?;
+        if act != Act::Error {
+            self.say(now, id, act);
+        } else if error.host_code().is_some_and(HostCode::proves_no_dispatch) {
+            self.say(now, id, Act::Internal); // B11
+        } else {
+            self.error(now, id, error);
         }
         Ok(())
     }
@@ -93,37 +96,39 @@ impl Connection {
     /// An item of a stream.
     ///
     /// # Errors
-    /// [`ItemRefused`] gives the body back: when too many wait, try again after [`Event::Room`]; otherwise the stream is over.
+    /// [`ItemRefused`] gives the body back. [`ItemRefusal::Full`]: try again after [`Event::Room`](super::Event::Room). Any other refusal
+    /// is the stream's end: what came before it is never followed by a clean end, for there would be a gap (B061).
     pub fn item(&mut self, now: Instant, id: RequestId, binary: bool, body: Body) -> Result<(), ItemRefused> {
         let now = self.clock.observe(now);
-        let live = self
-            .requests
-            .get(id)
-            .is_some_and(|entry| entry.route().is_some() && matches!(entry.state, State::Running { .. }));
-        if !live {
-            return Err(ItemRefused { why: ItemRefusal::Stopped, body }); // B083
-        }
-        if body.len() > MAX_BODY as usize {
-            return Err(ItemRefused { why: ItemRefusal::TooLarge, body }); // W7
-        }
-        if self.items >= self.shared.limits.writer_frames {
-            self.room_wanted = true;
-            return Err(ItemRefused { why: ItemRefusal::Full, body });
-        }
-        let body = match self.charged(body) {
-            Ok(body) => body,
-            Err(body) => {
-                // An item of ours that leaves makes room again; without one nobody would say so.
-                self.room_wanted = self.items > 0;
-                let why = if self.room_wanted { ItemRefusal::Full } else { ItemRefusal::NoMemory };
-                return Err(ItemRefused { why, body });
-            }
-        };
-        let Some(entry) = self.requests.get_mut(id) else {
+        let Some(entry) = self.requests.get_mut(id).filter(|entry| entry.route().is_some()) else {
             return Err(ItemRefused { why: ItemRefusal::Stopped, body });
         };
         let identity = entry.identity;
-        entry.step(Input::Item);
+        if !matches!(entry.state, State::Running { .. }) {
+            entry.step(Input::Item);
+            return Err(ItemRefused { why: ItemRefusal::Stopped, body }); // B083
+        }
+        if self.items >= self.shared.limits.writer_frames {
+            self.room_wanted = true;
+            return Err(ItemRefused { why: ItemRefusal::Full, body }); // B095
+        }
+        let too_large = body.len() > MAX_BODY as usize; // W7
+        let body = match self.charged(body) {
+            Ok(body) => body,
+            // A frame of ours that leaves makes room again.
+            Err(body) if !too_large && !self.outbox.is_empty() => {
+                self.room_wanted = true;
+                return Err(ItemRefused { why: ItemRefusal::Full, body });
+            }
+            Err(body) => {
+                self.drive(now, id, Input::Stopped, StopReason::Cancelled);
+                let why = if too_large { ItemRefusal::TooLarge } else { ItemRefusal::NoMemory };
+                return Err(ItemRefused { why, body });
+            }
+        };
+        if let Some(entry) = self.requests.get_mut(id) {
+            entry.step(Input::Item);
+        }
         self.items += 1;
         self.push(now, identity, FrameType::StreamData, binary, body, What::Item);
         Ok(())
@@ -200,7 +205,7 @@ impl Connection {
             | Phase::Granted
             | Phase::Candidate(_) => self.end(now, End::DrainedEarly),
             Phase::Active | Phase::Flushing | Phase::Lingering { .. } | Phase::Closed => {
-                self.latch_moved(now)
+                self.latch_moved(now);
             }
         }
     }

@@ -284,7 +284,7 @@ impl Connection {
         self.eof = true;
         match self.phase {
             Phase::Hello(..) | Phase::Challenge(..) | Phase::Granting(_) | Phase::Granted => {
-                self.end(now, End::Eof)
+                self.end(now, End::Eof);
             }
             Phase::Setup | Phase::Candidate(_) | Phase::Active => {
                 let end = match (self.input.is_mid_frame(), self.oversize) {

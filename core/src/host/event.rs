@@ -86,7 +86,8 @@ pub enum Event {
     },
     /// A stream item was refused for want of room, and there is room again.
     Room,
-    /// The response to `host.shutdown` has been handed to its socket: the shutdown begins (H1). Once a host.
+    /// The response to `host.shutdown` has been handed to its socket: the shutdown begins (H1). Once a host. Tell every connection by
+    /// [`latch_moved`](super::Connection::latch_moved), so that whoever waits gets its own success (H3).
     ShutdownCommitted,
     /// The shutdown's response did not get out; the latch is open again (H2). Tell every connection by
     /// [`latch_moved`](super::Connection::latch_moved), so that one that waits takes its place (H3).
@@ -121,10 +122,11 @@ pub enum ItemRefusal {
     /// As many items as may wait do: try again after [`Event::Room`].
     #[error("as many stream items wait as may")]
     Full,
-    /// The egress pool has no room for it, and nothing of this connection that could make some. Reserving before writing avoids it (B8).
+    /// The egress pool has no room for it, and nothing of this connection's that could make some: the stream has ended with
+    /// `internal_error`. Reserving before writing avoids it (B8).
     #[error("no memory for the stream item")]
     NoMemory,
-    /// Over 64 MiB.
+    /// Over 64 MiB: the stream has ended with `internal_error`.
     #[error("the stream item is over 64 MiB")]
     TooLarge,
     /// The request was told to stop, has its terminal, or went with its connection (B083).

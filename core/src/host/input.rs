@@ -101,7 +101,15 @@ impl Connection {
                 self.slot = Some(self.shared.admission.connection().ok_or(End::OverCapacity)?); // A9
                 self.until = Some(now + self.shared.timeouts.setup);
             }
-            other => self.phase = other,
+            // `advance` comes here in those two phases only.
+            other @ (Phase::Setup
+            | Phase::Granting(_)
+            | Phase::Granted
+            | Phase::Candidate(_)
+            | Phase::Active
+            | Phase::Flushing
+            | Phase::Lingering { .. }
+            | Phase::Closed) => self.phase = other,
         }
         Ok(())
     }

@@ -201,10 +201,6 @@ impl Connection {
             }
             What::Auth | What::Ping | What::Commit | What::Other => {}
         }
-        if self.room_wanted && self.items < self.shared.limits.writer_frames {
-            self.room_wanted = false;
-            self.events.push_back(Notice::Plain(Event::Room));
-        }
     }
 
     fn refusal_left(&mut self, now: Instant) {
@@ -248,6 +244,11 @@ impl Outgoing for Connection {
             if progress.finished {
                 self.left(now, progress.owner);
             }
+        }
+        // A slot is free with an item's first byte, its memory with its last: either is worth another try.
+        if self.room_wanted && self.items < self.shared.limits.writer_frames {
+            self.room_wanted = false;
+            self.events.push_back(Notice::Plain(Event::Room));
         }
         self.flushed(now);
     }

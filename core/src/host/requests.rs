@@ -109,7 +109,9 @@ impl State {
             (Queued, Input::Cancel | Input::Tell | Input::Expire) => (Finishing, Act::Cancelled),
             (Running { .. }, Input::Item) => (Running { streamed: true }, Act::Item),
             // B083: a cancelled handler's send fails at once.
-            (Told { .. } | Stopping | Finishing | Queued, Input::Item) => (self, Act::RefuseItem),
+            (Stopping | Finishing | Queued, Input::Item) => (self, Act::RefuseItem),
+            // B061: what now says that it ended well would end with a gap.
+            (Told { .. }, Input::Item) => (Stopping, Act::RefuseItem),
             (Running { streamed: false } | Told { streamed: false }, Input::Respond) => {
                 (Finishing, Act::Response)
             }
@@ -285,5 +287,199 @@ impl Requests {
             self.order.retain(|row| row.1.is_some());
             self.removed = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Pool;
+    use crate::host::admission::test_permit;
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    const STATES: [State; 7] = [
+        State::Queued,
+        State::Running { streamed: false },
+        State::Running { streamed: true },
+        State::Told { streamed: false },
+        State::Told { streamed: true },
+        State::Stopping,
+        State::Finishing,
+    ];
+    const INPUTS: [Input; 9] = [
+        Input::Taken,
+        Input::Item,
+        Input::Respond,
+        Input::Fail,
+        Input::End,
+        Input::Stopped,
+        Input::Cancel,
+        Input::Tell,
+        Input::Expire,
+    ];
+
+    fn name(state: State) -> &'static str {
+        match state {
+            State::Queued => "Queued",
+            State::Running { streamed: false } => "Running",
+            State::Running { streamed: true } => "Streaming",
+            State::Told { streamed: false } => "Told",
+            State::Told { streamed: true } => "ToldStreaming",
+            State::Stopping => "Stopping",
+            State::Finishing => "Finishing",
+        }
+    }
+
+    /// Every (state, input) pair. The docs show this table.
+    const TABLE: &str = "\
+Queued        + Taken   -> Running,       Dispatch
+Queued        + Item    -> Queued,        RefuseItem
+Queued        + Respond -> Queued,        Nothing
+Queued        + Fail    -> Queued,        Nothing
+Queued        + End     -> Queued,        Nothing
+Queued        + Stopped -> Queued,        Nothing
+Queued        + Cancel  -> Finishing,     Cancelled
+Queued        + Tell    -> Finishing,     Cancelled
+Queued        + Expire  -> Finishing,     Cancelled
+Running       + Taken   -> Running,       Nothing
+Running       + Item    -> Streaming,     Item
+Running       + Respond -> Finishing,     Response
+Running       + Fail    -> Finishing,     Error
+Running       + End     -> Finishing,     StreamEnd
+Running       + Stopped -> Finishing,     Internal
+Running       + Cancel  -> Stopping,      Tell
+Running       + Tell    -> Told,          Tell
+Running       + Expire  -> Finishing,     TellCancelled
+Streaming     + Taken   -> Streaming,     Nothing
+Streaming     + Item    -> Streaming,     Item
+Streaming     + Respond -> Finishing,     Internal
+Streaming     + Fail    -> Finishing,     Error
+Streaming     + End     -> Finishing,     StreamEnd
+Streaming     + Stopped -> Finishing,     Internal
+Streaming     + Cancel  -> Stopping,      Tell
+Streaming     + Tell    -> ToldStreaming, Tell
+Streaming     + Expire  -> Finishing,     TellCancelled
+Told          + Taken   -> Told,          Nothing
+Told          + Item    -> Stopping,      RefuseItem
+Told          + Respond -> Finishing,     Response
+Told          + Fail    -> Finishing,     Error
+Told          + End     -> Finishing,     StreamEnd
+Told          + Stopped -> Finishing,     Cancelled
+Told          + Cancel  -> Stopping,      Nothing
+Told          + Tell    -> Told,          Nothing
+Told          + Expire  -> Finishing,     Cancelled
+ToldStreaming + Taken   -> ToldStreaming, Nothing
+ToldStreaming + Item    -> Stopping,      RefuseItem
+ToldStreaming + Respond -> Finishing,     Internal
+ToldStreaming + Fail    -> Finishing,     Error
+ToldStreaming + End     -> Finishing,     StreamEnd
+ToldStreaming + Stopped -> Finishing,     Cancelled
+ToldStreaming + Cancel  -> Stopping,      Nothing
+ToldStreaming + Tell    -> ToldStreaming, Nothing
+ToldStreaming + Expire  -> Finishing,     Cancelled
+Stopping      + Taken   -> Stopping,      Nothing
+Stopping      + Item    -> Stopping,      RefuseItem
+Stopping      + Respond -> Finishing,     Cancelled
+Stopping      + Fail    -> Finishing,     Cancelled
+Stopping      + End     -> Finishing,     Cancelled
+Stopping      + Stopped -> Finishing,     Cancelled
+Stopping      + Cancel  -> Stopping,      Nothing
+Stopping      + Tell    -> Stopping,      Nothing
+Stopping      + Expire  -> Finishing,     Cancelled
+Finishing     + Taken   -> Finishing,     Nothing
+Finishing     + Item    -> Finishing,     RefuseItem
+Finishing     + Respond -> Finishing,     Nothing
+Finishing     + Fail    -> Finishing,     Nothing
+Finishing     + End     -> Finishing,     Nothing
+Finishing     + Stopped -> Finishing,     Nothing
+Finishing     + Cancel  -> Finishing,     Nothing
+Finishing     + Tell    -> Finishing,     Nothing
+Finishing     + Expire  -> Finishing,     Nothing
+";
+
+    #[test]
+    fn x1_f5_b081_the_table_of_a_request() {
+        let mut table = String::new();
+        for state in STATES {
+            for input in INPUTS {
+                let (to, act) = state.step(input);
+                table += &format!(
+                    "{:<13} + {:<7} -> {:<14} {act:?}\n",
+                    name(state),
+                    format!("{input:?}"),
+                    format!("{},", name(to))
+                );
+            }
+        }
+        assert_eq!(table, TABLE);
+    }
+
+    /// From every state, every sequence of four inputs: at most one terminal, and exactly one once an expiry is among them.
+    #[test]
+    fn f5_whatever_happens_a_request_has_one_terminal() {
+        for start in STATES {
+            for number in 0..INPUTS.len().pow(4) {
+                let (mut state, mut code, mut terminals, mut expired) = (start, number, 0, false);
+                for _ in 0..4 {
+                    let Some(input) = INPUTS.get(code % INPUTS.len()) else { continue };
+                    code /= INPUTS.len();
+                    let (to, act) = state.step(*input);
+                    let terminal = match act {
+                        Act::Response
+                        | Act::Error
+                        | Act::StreamEnd
+                        | Act::Cancelled
+                        | Act::Internal
+                        | Act::TellCancelled => true,
+                        Act::Nothing | Act::Dispatch | Act::Item | Act::RefuseItem | Act::Tell => false,
+                    };
+                    assert_eq!(
+                        terminal,
+                        to == State::Finishing && state != State::Finishing,
+                        "{state:?} {input:?}"
+                    );
+                    terminals += usize::from(terminal);
+                    expired |= *input == Input::Expire;
+                    state = to;
+                }
+                let want = usize::from(start != State::Finishing);
+                assert!(terminals <= want && (!expired || terminals == want));
+            }
+        }
+    }
+
+    fn routed(corr: u64) -> (Correlation, Entry) {
+        let corr = Correlation::new(corr).unwrap();
+        let identity = Identity::Routed(RouteHandle::new(1, 1).unwrap(), corr);
+        let permit = test_permit(&Pool::new(1));
+        (corr, Entry { identity, state: State::Queued, held: Held::Nothing, charge: None, _permit: permit })
+    }
+
+    #[test]
+    fn q4_x6_a_request_is_found_by_its_whole_identity_and_leaves_nothing_behind() {
+        let mut requests = Requests::default();
+        let here = RouteHandle::new(1, 1).unwrap();
+        let long = routed(1);
+        let long = requests.insert(long.0, long.1);
+        let mut live = Vec::new();
+        for n in 2..100_000_u64 {
+            let (corr, entry) = routed(3 * n);
+            live.push(requests.insert(corr, entry));
+            if live.len() > 8 {
+                // Out of order: every third from the front, else the newest.
+                let at = if n % 3 == 0 { 0 } else { live.len() - 1 };
+                let gone = live.remove(at);
+                assert_eq!(requests.find(here, gone.corr), Some(gone));
+                assert_eq!(requests.find(RouteHandle::new(1, 2).unwrap(), gone.corr), None, "Q4");
+                assert!(requests.remove(gone).is_some() && requests.remove(gone).is_none());
+                assert_eq!(requests.find(here, gone.corr), None);
+            }
+        }
+        assert_eq!(requests.find(here, long.corr), Some(long));
+        assert_eq!(requests.find(here, Correlation::new(3 * 100_001).unwrap()), None);
+        assert!(requests.capacity() <= 64, "{}", requests.capacity());
+        assert_eq!(requests.ids().count(), live.len() + 1);
     }
 }

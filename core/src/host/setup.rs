@@ -19,6 +19,10 @@ use crate::time::Instant;
 use crate::wire::{Correlation, FrameType, Identity};
 
 /// The right to become the connection that a bootstrap granted: its place among the connections moves along (N10).
+///
+/// The pair lives and dies together until the commit (N11): when one of them closes before the candidate's
+/// [`Event::Active`], end the other with [`Disconnect::Abandoned`](crate::endpoint::Disconnect); at that event tell the bootstrap that
+/// it is [superseded](Connection::superseded).
 #[derive(Debug)]
 #[must_use = "dropped, the candidate can never be activated: end the bootstrap"]
 pub struct CandidateTicket {

@@ -1,0 +1,12 @@
+//! The host role, against a raw client.
+
+mod control;
+mod ends;
+mod floods;
+mod harness;
+mod input;
+mod requests;
+mod routes;
+mod setup;
+mod shutdown;
+mod timers;

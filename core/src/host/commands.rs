@@ -93,6 +93,22 @@ impl Connection {
         Ok(())
     }
 
+    /// A handler that found its component's parking places taken and has given up before it did anything (B7): the client gets
+    /// `server_busy`. No handler says that by itself (B11).
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn busy(&mut self, now: Instant, id: RequestId) -> Result<(), TooLate> {
+        let now = self.clock.observe(now);
+        let act = self.step_routed(id, Input::Fail)?;
+        if act == Act::Error {
+            self.error(now, id, &HostCode::ServerBusy.into());
+        } else {
+            self.say(now, id, act);
+        }
+        Ok(())
+    }
+
     /// An item of a stream.
     ///
     /// # Errors

@@ -9,13 +9,16 @@
 )]
 
 pub mod client;
+pub mod component;
 pub mod discovery;
 pub mod drive;
+pub mod host;
 pub mod runtime;
 pub mod socket;
 mod sync;
 pub mod testing;
 pub mod turn;
 
+pub use host::{Host, HostConfig, HostHandle};
 pub use hostwire_core as core;
 pub use runtime::Runtime;

@@ -223,17 +223,17 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_of_any_value_in_any_place_leads_to_a_panic() {
+    fn no_byte_that_means_something_leads_to_a_panic_in_any_place() {
         let good = br#"{"op":"route.open","target":{"kind":"k","module_id":"m"},"identity":{"project_root":"/","harness":"h","session":"s"},"consumer_capabilities":["a"],"admission_facts":[-1.5e3,"\ud83d\ude00"]}"#;
         let mut read = 0;
         for at in 0..good.len() {
             let mut body = *good;
-            for byte in 0..=u8::MAX {
+            for byte in *b"\"\\{}[],:-.019eunt \0\x1f\x80\xc3\xff" {
                 body[at] = byte;
                 read += usize::from(decode_request(&body, false).is_ok());
             }
         }
-        assert!(read > good.len(), "{read}");
+        assert!(read > 100, "some places take another byte: {read}");
     }
 
     #[test]

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_byte_of_any_value_in_any_place_leads_to_a_panic() {
+    fn no_byte_that_means_something_leads_to_a_panic_in_any_place() {
         let parameters = RawJson::new(r#"{"a":["\u0061",-1.5e3,{}]}"#).unwrap();
         let offer = Offer::new(TransportName::UNIX, TCP_VERSION, Some(&parameters)).unwrap();
         let offers = OfferList::new(vec![offer.clone(), Offer::tcp()]).unwrap();
@@ -168,7 +168,7 @@ mod tests {
         ] {
             for at in 0..good.len() {
                 let mut body = good.clone();
-                for byte in 0..=u8::MAX {
+                for byte in *b"\"\\{}[],:-.019eunt \0\x1f\x80\xc3\xff" {
                     body[at] = byte;
                     read += usize::from(decode_request(&body, false).is_ok());
                     read += usize::from(validate_response(&body, false, &offers).is_ok());
@@ -177,7 +177,6 @@ mod tests {
                 }
             }
         }
-        // Each place has its good value at least.
-        assert!(read > 500, "{read}");
+        assert!(read > 500, "some places take another byte: {read}");
     }
 }

@@ -26,9 +26,9 @@ use std::time::Duration;
 /// Polled again after its end it stays pending.
 #[must_use = "dropping a call cancels it"]
 pub struct Call {
-    route: Route,
+    /// Until it has its result: from then on it keeps nothing alive.
+    route: Option<Route>,
     ticket: Ticket,
-    done: bool,
 }
 
 impl Call {
@@ -39,7 +39,7 @@ impl Call {
             let deadline = patience.deadline(now, default);
             conn.request(now, handle, core::Request { body, binary, priority, stream: false, deadline })
         });
-        Self { route, ticket, done: false }
+        Self { route: Some(route), ticket }
     }
 
     /// Stops it now: the future then resolves to `not_sent` or `outcome_unknown`, or to the answer if that is there already (X5).
@@ -55,7 +55,9 @@ impl Call {
     /// A handle that stops it from elsewhere, while this is being awaited.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
-        Canceller { shared: Arc::clone(self.route.shared()), op: self.ticket.op }
+        Canceller::new(
+            self.route.as_ref().and_then(|route| Some((Arc::clone(route.shared()), self.ticket.op?))),
+        )
     }
 }
 
@@ -63,11 +65,11 @@ impl Future for Call {
     type Output = Result<Reply, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.done {
+        if self.route.is_none() {
             return Poll::Pending;
         }
         let Poll::Ready(finished) = self.ticket.slot.poll(cx) else { return Poll::Pending };
-        self.done = true;
+        self.route = None;
         let Finished { outcome, evidence, .. } = finished;
         Poll::Ready(if let Outcome::Terminal(Terminal::Response { binary, body }) = outcome {
             Ok(Reply { binary, body, evidence })
@@ -79,44 +81,44 @@ impl Future for Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if !self.done && self.ticket.op.is_some() {
-            self.route.shared().abandon(&self.ticket.slot);
+        if let (Some(route), Some(_)) = (&self.route, self.ticket.op) {
+            route.shared().abandon(&self.ticket.slot);
         }
     }
 }
 
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("route", &self.route).field("done", &self.done).finish_non_exhaustive()
+        f.debug_struct("Call").field("route", &self.route).finish_non_exhaustive()
     }
 }
 
-/// Stops one request from elsewhere. Cheap to clone; dropping it does nothing, and it keeps nothing alive.
+/// Stops one request from elsewhere. Cheap to clone; dropping it does nothing, and it keeps no connection alive.
 #[derive(Clone, Debug)]
 pub struct Canceller {
-    shared: Arc<Shared>,
-    op: Option<OpId>,
+    /// None for a request that was refused, or had its result before this was made.
+    target: Option<(Arc<Shared>, OpId)>,
 }
 
 impl Canceller {
-    pub(super) const fn new(shared: Arc<Shared>, op: Option<OpId>) -> Self {
-        Self { shared, op }
+    pub(super) const fn new(target: Option<(Arc<Shared>, OpId)>) -> Self {
+        Self { target }
     }
 
     /// As [`Call::cancel`]. After the request's end it does nothing (X5).
     pub fn cancel(&self) {
-        if let Some(op) = self.op {
-            self.shared.command(|conn, now| {
-                conn.cancel(now, op);
+        if let Some((shared, op)) = &self.target {
+            shared.command(|conn, now| {
+                conn.cancel(now, *op);
             });
         }
     }
 
     /// As [`Call::cancel_confirmed`].
     pub fn cancel_confirmed(&self, time: Duration) {
-        if let Some(op) = self.op {
-            self.shared.command(|conn, now| {
-                conn.confirm_cancel(now, op, now + time);
+        if let Some((shared, op)) = &self.target {
+            shared.command(|conn, now| {
+                conn.confirm_cancel(now, *op, now + time);
             });
         }
     }

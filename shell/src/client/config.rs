@@ -45,6 +45,15 @@ impl Default for ClientConfig {
     }
 }
 
+impl ClientConfig {
+    /// B1, E4: before anything is opened.
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        self.limits.validate()?;
+        self.timeouts.validate()?;
+        Ok(())
+    }
+}
+
 /// The `consumer_identity` of routes that do not bring one (C11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Consumer {

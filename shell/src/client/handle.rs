@@ -53,6 +53,7 @@ impl Client {
     /// # Errors
     /// [`ConnectError`]. Each attempt reads the file again (D7); trying again is the caller's decision.
     pub async fn connect<R: Runtime>(runtime: &R, config: &ClientConfig) -> Result<Self, ConnectError> {
+        config.validate()?;
         let deadline = runtime.now() + config.timeouts.setup;
         let location = Location::resolve(&config.environment, &config.place)?;
         let reading = runtime.blocking(move || read_snapshot(&location));
@@ -75,6 +76,7 @@ impl Client {
         credentials: Credentials,
         config: &ClientConfig,
     ) -> Result<Self, ConnectError> {
+        config.validate()?;
         let deadline = runtime.now() + config.timeouts.setup;
         let io = runtime.register(socket).map_err(ConnectError::Dial)?;
         Self::begin(runtime, io, credentials, config, deadline).await

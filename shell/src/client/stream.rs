@@ -27,7 +27,8 @@ use std::time::Duration;
 /// takes no lock, waits for nothing, and works outside a runtime and on any thread.
 #[must_use = "dropping a stream cancels it"]
 pub struct ResponseStream {
-    route: Route,
+    /// Until its end: from then on it keeps nothing alive.
+    route: Option<Route>,
     ticket: Ticket,
     state: State,
 }
@@ -49,18 +50,18 @@ impl ResponseStream {
             let deadline = patience.deadline(now, default);
             conn.request(now, handle, core::Request { body, binary, priority, stream: true, deadline })
         });
-        Self { route, ticket, state: State::Reading }
+        Self { route: Some(route), ticket, state: State::Reading }
     }
 
     /// Polls for the next item: see [`ResponseStream`].
     pub fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Item, CallError>>> {
         if let State::Reading = self.state {
-            let Some(op) = self.ticket.op else {
+            let (Some(op), Some(route)) = (self.ticket.op, &self.route) else {
                 self.state = State::Read;
                 return self.poll_end(cx);
             };
             self.ticket.slot.listen(cx);
-            match self.route.shared().take_item(op) {
+            match route.shared().take_item(op) {
                 StreamPoll::Item(item) => return Poll::Ready(Some(Ok(item))),
                 StreamPoll::Pending => return Poll::Pending,
                 StreamPoll::Ended => self.state = State::Read,
@@ -111,7 +112,9 @@ impl ResponseStream {
     /// A handle that stops it from elsewhere.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
-        Canceller::new(Arc::clone(self.route.shared()), self.ticket.op)
+        Canceller::new(
+            self.route.as_ref().and_then(|route| Some((Arc::clone(route.shared()), self.ticket.op?))),
+        )
     }
 }
 
@@ -125,8 +128,8 @@ impl Stream for ResponseStream {
 
 impl Drop for ResponseStream {
     fn drop(&mut self) {
-        if matches!(self.state, State::Reading) && self.ticket.op.is_some() {
-            self.route.shared().abandon(&self.ticket.slot);
+        if let (State::Reading, Some(route), Some(_)) = (&self.state, &self.route, self.ticket.op) {
+            route.shared().abandon(&self.ticket.slot);
         }
     }
 }

@@ -82,7 +82,7 @@ impl<R: Runtime> Accounted<R> {
     ///
     /// # Panics
     /// If that does not come about.
-    pub async fn until(&self, what: &str, done: impl Fn() -> bool) {
+    pub async fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
         for _ in 0..20_000 {
             if done() {
                 return;

@@ -10,8 +10,13 @@
 
 pub mod account;
 pub mod base;
-pub mod client;
+pub mod calls;
+pub mod connect;
+pub mod drops;
+pub mod faults;
 pub mod raw_host;
+pub mod stage;
+pub mod streams;
 
 use account::Accounted;
 use hostwire::Runtime;
@@ -43,8 +48,48 @@ macro_rules! suite {
             [a_million_bytes_cross_in_both_directions_at_once]
             [an_ended_timer_and_a_dropped_one_leave_nothing]
         );
-        $crate::suite!(@module $run, client:
+        $crate::suite!(@module $run, calls:
             [ae1_a_fresh_call_gets_its_answer]
+            [many_small_frames_share_a_system_call]
+            [b114_a_trickling_answer_survives_impatient_polling]
+            [b019_a_dropped_call_is_cancelled_and_its_answer_discarded]
+            [a_canceller_stops_a_call_and_then_does_nothing]
+            [e4_no_patience_settles_at_once_without_a_byte]
+            [a_deadline_after_the_send_is_unknown_and_leaves_no_timer]
+            [b057_a_clock_that_jumps_does_not_outrun_an_answer_that_is_there]
+            [b029_an_error_answer_is_terminal_and_nothing_else_happens]
+            [b134_a_waker_may_call_back_into_the_client]
+        );
+        $crate::suite!(@module $run, connect:
+            [ae1_the_discovery_file_leads_to_the_host]
+            [every_failure_to_connect_has_its_code]
+            [b156_a_host_without_the_key_hears_nothing_after_the_hello]
+            [e1_a_silent_host_is_left_at_the_one_deadline]
+            [c11_the_environment_says_who_the_client_is]
+        );
+        $crate::suite!(@module $run, drops:
+            [b128_handles_may_be_dropped_on_a_foreign_thread]
+            [a_route_lives_as_long_as_its_calls]
+            [r9_closing_a_route_settles_its_calls]
+            [r8_a_route_that_nobody_waits_for_is_closed]
+            [a_connect_that_is_dropped_at_any_point_leaves_nothing]
+            [waiting_for_the_end_does_not_delay_it]
+        );
+        $crate::suite!(@module $run, faults:
+            [b115_a_call_dropped_in_the_middle_of_its_frame_does_not_tear_it]
+            [b124_deadlines_hold_while_the_peer_does_not_read]
+            [b136_closing_behind_a_stuck_frame_ends_with_its_deadline]
+            [b135_both_ends_write_at_once_and_nobody_stops_reading]
+            [b122_a_reset_ends_a_connection_like_the_end_of_its_input]
+            [b137_an_answer_before_a_failed_write_is_still_read]
+            [v42_a_host_that_breaks_the_protocol_is_left]
+        );
+        $crate::suite!(@module $run, streams:
+            [v38_a_stream_has_its_items_in_order_and_one_end]
+            [b061_a_cut_stream_ends_with_an_error_behind_its_items]
+            [b040_an_unread_stream_saturates_alone]
+            [b5_cancelling_keeps_items_and_dropping_frees_them]
+            [b044_dropped_streams_give_their_room_back]
         );
     };
     (@module $run:path, $module:ident: $([$name:ident])+) => {

@@ -16,7 +16,7 @@ async fn read_some<I: Io>(io: &I, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match io.try_io(Direction::Read, |fd| receive(fd, buffer)).result {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                poll_fn(|cx| io.poll_read_ready(cx)).await?
+                poll_fn(|cx| io.poll_read_ready(cx)).await?;
             }
             other => return other,
         }
@@ -27,7 +27,7 @@ async fn write_some<I: Io>(io: &I, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match io.try_io(Direction::Write, |fd| send_segments(fd, &[bytes])).result {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                poll_fn(|cx| io.poll_write_ready(cx)).await?
+                poll_fn(|cx| io.poll_write_ready(cx)).await?;
             }
             other => return other,
         }

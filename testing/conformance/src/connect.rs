@@ -37,6 +37,9 @@ fn publish(directory: &Path, port: u16, credentials: Credentials) -> ClientConfi
     ClientConfig { place: Place::File(file), ..config() }
 }
 
+/// What a host does with its one connection.
+type Play = fn(RawHost);
+
 fn accept_one(listener: &OwnedFd) -> RawHost {
     let mut ready = [rustix::event::PollFd::new(listener, rustix::event::PollFlags::IN)];
     rustix::event::poll(&mut ready, None).expect("polled");
@@ -84,7 +87,8 @@ pub async fn every_failure_to_connect_has_its_code<R: Runtime>(bench: Bench<R>) 
 
     let listener = listen_tcp(0).expect("listening");
     let found = publish(directory.path(), listener.port, credentials());
-    let cases: [(&str, fn(RawHost)); 4] = [
+
+    let cases: [(&str, Play); 4] = [
         ("authentication_failed", drop),
         ("authentication_failed", |mut host| host.send_raw(b"SSH-2.0-something else\r\n")),
         ("negotiation_failed", |mut host| host.authenticate()),

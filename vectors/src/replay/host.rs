@@ -178,7 +178,7 @@ impl Host {
                 self.seen(socket).push_back(Seen::Report { name, arguments: Vec::new(), fields: Vec::new() });
             }
             other @ (Event::Room | Event::ShutdownReopened | _) => {
-                self.seen(socket).push_back(Seen::Other(format!("{other:?}")))
+                self.seen(socket).push_back(Seen::Other(format!("{other:?}")));
             }
         }
     }

@@ -1,4 +1,5 @@
 //! Tests over files: what comes with the crate, and what the loader refuses, and the raw peer.
 
+mod divergence;
 mod loader;
 mod peer;

@@ -218,11 +218,12 @@ def host():
     for flags in (0x00, 0x04, 0x1A):
         good.case("C5 W11", f"flags 0x{flags:02x}", recv("Request", 0, 0, 2, {"op": "catalog.list", "module_id": "x"},
                   flags=flags), expect_json("Response", 0, 0, 2, catalog()))
-    good.case("C9", "an Error ends its own correlation only",
+    order = File("control/host-order.vec", "exchange", "A bind that takes its time", **base, play="core")
+    order.case("C9", "an Error ends its own correlation only",
               recv("Request", 0, 0, 2, route_open()), open_event(),
               recv("Request", 0, 0, 3, {"op": "nonsense"}), expect_error(0, 0, 3, "unsupported_operation"),
               *opened())
-    return [bad, edge, good]
+    return [bad, edge, good, order]
 
 
 def client():

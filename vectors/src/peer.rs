@@ -341,8 +341,12 @@ impl Learned {
         })
     }
 
-    /// An epoch of the vector's route, as far from the real one as it is from the vector's; never zero.
+    /// An epoch of the vector's channel, as far from the real one as it is from the vector's. Zero stays zero, and nothing
+    /// else becomes it.
     fn real(&self, epoch: u32) -> u32 {
+        if epoch == 0 {
+            return 0;
+        }
         match self.real_epoch.wrapping_add(epoch.wrapping_sub(self.epoch)) {
             0 => u32::MAX,
             real => real,

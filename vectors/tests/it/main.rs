@@ -1,5 +1,6 @@
-//! Tests over files: what comes with the crate, and what the loader refuses, and the raw peer.
+//! Tests over files: what comes with the crate, what the loader refuses, what the replay notices, and the raw peer.
 
 mod divergence;
 mod loader;
 mod peer;
+mod socket;

@@ -138,7 +138,6 @@ impl ClientTimeouts {
 
 /// What a host may hold, over all its connections unless it says otherwise (protocol.md §14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct HostLimits {
     /// Connections that are not yet authenticated (A8).
     pub handshakes: usize,
@@ -178,7 +177,6 @@ impl Default for HostLimits {
 
 /// How long a host waits (protocol.md §15). What only callbacks and sockets need is the shell's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct HostTimeouts {
     /// Authentication, absolute (A5).
     pub authentication: Duration,

@@ -1,0 +1,5 @@
+//! The simulator's suites.
+
+mod cuts;
+mod exchange;
+mod random;

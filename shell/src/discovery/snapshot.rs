@@ -11,7 +11,7 @@
 //! | `openat(…, O_PATH\|O_NOFOLLOW\|O_DIRECTORY)`, `fstat`, `close` | `n` each | D4: each ancestor, by descriptor |
 //! | `openat(…, O_RDONLY\|O_NOFOLLOW\|O_NONBLOCK)` | 1 | D1, D5 |
 //! | `fstat` | 2 | D4: before and after |
-//! | `read` | 1 | D1: at most one byte more than the size that was judged |
+//! | `read` | 1 | D1: the size that was judged |
 //! | `newfstatat` | 1 | D4: the entry still names this inode |
 //! | `close` | 1 | |
 //!
@@ -157,10 +157,11 @@ pub(super) fn read_regular(
     Ok(RegularFile { bytes, id: FileId::of(&after) })
 }
 
-/// Reads `size` bytes and makes sure that there is not one more. One call when nothing interferes.
+/// Reads the `size` bytes that were judged. That there are no more is the second judgement's to say. One call when nothing
+/// interferes.
 fn read_exactly(fd: &OwnedFd, size: usize) -> Result<Zeroizing<Vec<u8>>, ReadError> {
     // Room for all of it at once: growing would leave copies of the key behind.
-    let mut bytes = Zeroizing::new(vec![0; size + 1]);
+    let mut bytes = Zeroizing::new(vec![0; size]);
     let mut filled = 0;
     while filled < size {
         match read(fd, bytes.get_mut(filled..).unwrap_or_default()) {
@@ -170,10 +171,6 @@ fn read_exactly(fd: &OwnedFd, size: usize) -> Result<Zeroizing<Vec<u8>>, ReadErr
             Err(errno) => return Err(ReadError::Disk(errno)),
         }
     }
-    if filled > size {
-        return Err(ReadError::Replaced);
-    }
-    bytes.truncate(size);
     Ok(bytes)
 }
 
@@ -377,5 +374,39 @@ mod tests {
                 "{at:?}: {error}"
             );
         }
+    }
+
+    /// One read without the restart, to see what it says itself.
+    fn read_once(spot: &Spot, at: Moment, act: impl Fn()) -> Result<(), ReadError> {
+        let dir = walk::open_safe(spot.location.run_dir()).unwrap();
+        let mut hook = |moment| {
+            if moment == at {
+                act();
+            }
+        };
+        read_regular(&dir, spot.location.file_name(), MAX_BYTES, &mut hook).map(drop)
+    }
+
+    #[test]
+    fn each_change_is_named_for_what_it_is() {
+        let spot = spot();
+        let widen = || fs::set_permissions(&spot.file, fs::Permissions::from_mode(0o644)).unwrap();
+        // D4: not left to the ctime, which is coarse.
+        assert_eq!(read_once(&spot, Moment::Judged, widen), Err(ReadError::Insecure(Insecurity::TooOpen)));
+        fs::set_permissions(&spot.file, fs::Permissions::from_mode(0o600)).unwrap();
+        let remove = || fs::remove_file(&spot.file).unwrap();
+        // It was there: the next look says whether it still is missing.
+        assert_eq!(read_once(&spot, Moment::JudgedAgain, remove), Err(ReadError::Replaced));
+        assert_eq!(read_once(&spot, Moment::Judged, || {}), Err(ReadError::Missing));
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_opened_and_is_good_now_was_replaced() {
+        let spot = spot();
+        let dir = walk::open_safe(spot.location.run_dir()).unwrap();
+        let judged = |errno| judge_unopened(&dir, spot.location.file_name(), errno);
+        assert_eq!(judged(Errno::NOENT), ReadError::Replaced);
+        assert_eq!(judged(Errno::LOOP), ReadError::Replaced);
+        assert_eq!(judged(Errno::MFILE), ReadError::Disk(Errno::MFILE));
     }
 }

@@ -27,6 +27,7 @@ impl Traffic {
     }
 
     pub(crate) fn count(&mut self, kind: FrameType) {
+        // Z2: by type and direction.
         if let Some(n) = self.frames.get_mut(kind as usize) {
             *n += 1;
         }

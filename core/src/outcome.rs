@@ -19,6 +19,7 @@ macro_rules! codes {
             /// The stable text (O6).
             #[must_use]
             pub const fn as_str(self) -> &'static str {
+                // O6: a closed list; `ALL` is the whole of it.
                 match self { $(Self::$variant => $text),+ }
             }
         }

@@ -167,11 +167,12 @@ impl Connection {
         let Some(id) = self.pending.insert(op, deadline) else {
             return Err(SubmitError { code: NotSentCode::PendingFull, body });
         };
+        // Q2: behind every earlier request.
         let frame = self.out.push_data(now, Head::envelope(&header), body, Owner::Op(id));
         if let Some(op) = self.pending.get_mut(id) {
             op.frame = Some(frame);
         }
-        self.next_corr = corr.next(); // Q1: burned by an admitted request only
+        self.next_corr = corr.next(); // Q1, O4: a retry is a new one; burned by an admitted request only
         let counters = &mut self.counters;
         counters.pending_high_water = counters.pending_high_water.max(self.pending.pending());
         counters.streams_high_water = counters.streams_high_water.max(self.pending.streams());
@@ -188,6 +189,7 @@ impl Connection {
         len: usize,
         deadline: Instant,
     ) -> Result<Correlation, NotSentCode> {
+        // B3: the order of these checks is the contract.
         match self.state {
             State::Closing { .. } | State::Closed(crate::fault::CloseReason::Local) => {
                 return Err(NotSentCode::ClientClosed);

@@ -290,6 +290,7 @@ impl Connection {
     /// arrived first (X5).
     pub fn handle_timeout(&mut self, now: Instant) {
         let now = self.clock.observe(now);
+        // X5: whatever has arrived was given before; E1: one absolute deadline per operation.
         while let Some((at, op)) = self.pending.first_deadline()
             && at <= now
         {

@@ -162,6 +162,7 @@ impl Connection {
 
     /// L1: at once, whatever the application is doing. Only a `Pong` without room retires the generation (B2).
     fn on_ping(&mut self, now: Instant, flags: Flags, corr: Correlation) {
+        // L1: whatever the application does; Q3: its correlation is of the host's own namespace.
         let (waiting, _) = self.out.control_frames(|_| false);
         if self.out.is_over() {
             return;

@@ -118,7 +118,7 @@ impl Pending {
     pub(super) fn matching(&self, route: Option<RouteHandle>, corr: Correlation) -> Option<(OpId, &Op)> {
         let slot = *self.by_corr.get(&corr.value())?;
         let op = self.ops.get(slot as usize)?;
-        // A terminal for a request that has not left answers nothing.
+        // Q4: the whole identity. A terminal for a request that has not left answers nothing.
         (op.route == route && !op.never_left()).then_some((OpId { slot, serial: op.serial }, op))
     }
 

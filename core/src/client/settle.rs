@@ -45,6 +45,7 @@ impl Connection {
         }
         let (route, corr, handed, frame) = (op.route, op.corr, op.handed, op.frame);
         let (never_left, confirming) = (op.never_left(), op.phase == Phase::Confirming);
+        // X2: what has not begun leaves the queue.
         let body = frame.and_then(|frame| self.out.withdraw(frame));
         if never_left {
             let body = body.unwrap_or_default();
@@ -73,6 +74,7 @@ impl Connection {
 
     /// X3: best effort; one that has no slot is not sent and changes no outcome.
     pub(super) fn say_cancel(&mut self, now: Instant, identity: Identity) {
+        // X3: best effort, behind whatever of the request has begun.
         if self.out.is_over() {
             return;
         }
@@ -94,7 +96,7 @@ impl Connection {
         let (all, ours) =
             self.out.control_frames(|owner| matches!(owner, Owner::Cancel | Owner::RouteGoodbye));
         if ours >= CANCEL_AND_GOODBYE_SLOTS || all >= CONTROL_SLOTS {
-            self.close(now, CloseReason::ControlBacklog);
+            self.close(now, CloseReason::ControlBacklog); // R7
             return;
         }
         let header = Header {
@@ -109,6 +111,7 @@ impl Connection {
     /// Takes a route out of the table and settles its requests, without a `Cancel` each (R9).
     pub(super) fn end_route(&mut self, _now: Instant, route: RouteHandle) {
         self.routes.remove(&route.channel.value());
+        // R9: by evidence, and no `Cancel` each.
         self.settle_all(NotSentCode::RouteNotLive, UnknownCode::RouteClosed, |of| of == Some(route));
     }
 
@@ -142,7 +145,7 @@ impl Connection {
                 _,
             ) => NotSentCode::ConnectionRetired,
         };
-        self.state = State::Closed(reason);
+        self.state = State::Closed(reason); // G6: from here on there is nothing to come back to
         self.settle_all(unsent, UnknownCode::ConnectionLost, |_| true); // G2
         self.routes.clear(); // K1
         self.routes.shrink_to_fit();

@@ -272,6 +272,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
             return None;
         }
         let began = self.begun.is_none();
+        // W8: what has begun goes on before any other byte.
         let mut frame = match self.begun.take() {
             Some(frame) => frame,
             None => self.pop_next()?,
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn b2_control_goes_before_data_but_never_into_a_begun_frame() {
+    fn b2_w8_control_goes_before_data_but_never_into_a_begun_frame() {
         let mut out = Outbox::new(Patience::FirstByte);
         data(&mut out, 1, 3);
         data(&mut out, 2, 0);

@@ -130,6 +130,7 @@ impl Session {
         if self.state == State::SettingUp {
             self.state = State::Live { useful: false };
         }
+        // K4, K5, O7: what the application fences its own replays by.
         self.daemon.replace(daemon).is_some_and(|before| before != daemon)
     }
 

@@ -175,7 +175,7 @@ fn cc1_an_offer_is_the_same_until_it_is_answered() {
 }
 
 #[test]
-fn b032_after_goodbye_nothing_is_accepted_and_queued_requests_are_not_sent() {
+fn k1_b032_after_goodbye_nothing_is_accepted_and_queued_requests_are_not_sent() {
     let (mut conn, route) = routed();
     let queued = unary(&mut conn, route, b"a"); // B033
     assert!(conn.handle_input(T0, &frame(FrameType::Goodbye, 0, (0, 0, 0), b"")).is_err());

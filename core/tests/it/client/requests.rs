@@ -486,3 +486,47 @@ fn an_answer_to_a_request_that_has_not_left_answers_nothing() {
     conn.cancel(T0, op);
     assert_eq!(settled_code(&mut conn, op), ("cancelled_unsent", 0));
 }
+
+#[test]
+fn q6_w10_bodies_are_opaque_and_their_length_is_their_own() {
+    let (mut conn, route) = routed();
+    for body in [&b""[..], b"\xFF\xFE not utf-8", b"{\"op\":\"host.shutdown\"}", &[0; 300]] {
+        unary(&mut conn, route, body);
+        let out = frames(&take_all(&mut conn));
+        assert_eq!(out[0].body, body);
+    }
+}
+
+#[test]
+fn v30_ae6_a_deadline_after_a_possible_send_leaves_one_body_and_no_replay() {
+    let (mut conn, route) = routed();
+    let op = conn.request(T0, route, Request::unary(&b"once"[..], at(100))).unwrap();
+    let mut wire = take_all(&mut conn);
+    conn.handle_timeout(at(100));
+    assert_eq!(settled_code(&mut conn, op), ("deadline_expired", 25));
+    wire.extend(take_all(&mut conn));
+    let bodies = frames(&wire).iter().filter(|frame| frame.body == b"once").count();
+    assert_eq!(bodies, 1);
+}
+
+#[test]
+fn z2_traffic_and_settlements_are_counted_by_kind() {
+    let (mut conn, route) = routed();
+    let answered = unary(&mut conn, route, b"a");
+    let unknown = unary(&mut conn, route, b"b");
+    let sent = take_all(&mut conn).len() as u64;
+    let withdrawn = unary(&mut conn, route, b"c");
+    conn.cancel(T0, withdrawn);
+    feed(&mut conn, &routed_frame(FrameType::Response, 3, b"x"));
+    conn.cancel(T0, unknown);
+    let cancel = take_all(&mut conn).len() as u64;
+    let counters = conn.counters();
+    let settled = counters.settlements;
+    // The route's success is the other terminal.
+    assert_eq!((settled.terminal, settled.unknown, settled.not_sent), (2, 1, 1));
+    assert_eq!((counters.sent.frames(FrameType::Request), counters.sent.frames(FrameType::Cancel)), (4, 1));
+    assert_eq!(counters.received.frames(FrameType::Response), 3);
+    assert!(counters.sent.bytes > sent + cancel && counters.received.bytes > 22);
+    assert_eq!((counters.pending_high_water, counters.queued_high_water), (3, 161), "161: the route.open");
+    assert!(matches!(conn.cancel(T0, answered), CancelResult::AlreadySettled));
+}

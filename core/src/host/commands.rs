@@ -29,6 +29,7 @@ impl Connection {
             return Err(self.too_late());
         }
         let RouteGrant { handle, work } = grant;
+        // R1: installed first, then answered: the client's next frame may use it.
         self.routes.insert(Route { handle, component, class, work });
         self.counters.routes += 1;
         self.counters.settled.response += 1;

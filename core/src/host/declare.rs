@@ -50,6 +50,7 @@ impl Declaration {
         let left = |bound: &'static str, limit: usize, taken: usize| {
             limit.checked_sub(taken).filter(|left| *left > 0).ok_or(BoundViolation { bound })
         };
+        // B7: something is left for everybody else.
         let general_pending = left("pending_requests", limits.pending_requests, reserved_pending)?;
         let general_tasks = left("handler_tasks", limits.handler_tasks, reserved_tasks)?;
         left("handler_tasks", general_tasks, parked)?;

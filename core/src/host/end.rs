@@ -137,13 +137,15 @@ impl Connection {
             | Phase::Candidate(_)
             | Phase::Active => {}
         }
+        // G6: from here on every end goes the same way; only the disposition differs (G3).
         let Disposition { output, pending, goodbye } = end.disposition();
         self.reason = Some(end.reason());
-        self.counters.retired.count(end.reason());
+        self.counters.retired.count(end.reason()); // Z2
         self.input.end();
         self.liveness.stop();
         self.until = None;
         self.phase = Phase::Flushing;
+        // K2: stop or settle, then every route's end, once.
         match pending {
             Pending::Silent => self.drop_requests(),
             Pending::Terminals => self.expire_requests(now),

@@ -26,7 +26,8 @@ impl Connection {
     /// [`Fault`], latched: once the connection is closed every input returns it (CC11).
     pub fn handle_input(&mut self, now: Instant, bytes: &[u8]) -> Result<usize, Fault> {
         let now = self.clock.observe(now);
-        if self.is_active() && self.input.is_leased() && !bytes.is_empty() {
+        let framed = matches!(self.phase, Phase::Setup | Phase::Candidate(_) | Phase::Active);
+        if framed && self.input.is_leased() && !bytes.is_empty() {
             self.end(now, End::Misuse(ApiMisuse::InputDuringLease));
         }
         let mut rest = bytes;
@@ -165,6 +166,7 @@ impl Connection {
 
     /// Q2: not above the watermark closes the generation; otherwise it moves at once, whatever becomes of the request.
     fn raise_watermark(&mut self, corr: Correlation) -> Result<(), End> {
+        // Q2: before anything else of the request is judged.
         if self.watermark.is_some_and(|watermark| corr <= watermark) {
             return Err(End::Misbehaved(PeerMisbehaved::Watermark)); // V44
         }
@@ -213,6 +215,7 @@ impl Connection {
                 Ok(())
             }
             (FrameType::Pong, Identity::Control(corr)) => {
+                // Q3: a number of our direction; no request of the same number is touched.
                 if !self.liveness.pong(now, corr, header.flags) {
                     self.counters.dropped.stale_pong += 1; // L2
                 }
@@ -248,6 +251,7 @@ impl Connection {
             let (Payload::Body(body), false) = (payload, self.shared.is_draining()) else {
                 break 'refused HostCode::ServerBusy; // B8, §17
             };
+            // B7: from the class that was fixed at bind, and from no other.
             let Some(pending) = self.shared.admission.pending(route.class) else {
                 break 'refused HostCode::ServerBusy; // V48
             };

@@ -85,6 +85,7 @@ impl Connection {
 
     /// B6: a refusal needs no permit and no task; it counts against the pause instead.
     pub(super) fn refuse(&mut self, now: Instant, identity: Identity, code: HostCode) {
+        // C9: it ends its own correlation only.
         self.push(now, identity, FrameType::Error, false, Body::from_static(code.body()), What::Refusal);
         self.refused(now, code);
     }

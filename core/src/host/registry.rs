@@ -140,6 +140,7 @@ impl Registry {
         if self.claimed >= self.limit {
             return Err(NoChannel);
         }
+        // R4: one namespace for the whole host; nobody's routes are merged.
         let index = match self.free.pop_front() {
             Some(index) => index,
             None if self.slots.len() < usize::from(u16::MAX) => {

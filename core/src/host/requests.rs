@@ -237,6 +237,7 @@ impl Requests {
         let place = self.place(corr)?;
         let slot = self.order.get(place)?.1?;
         let id = RequestId { slot, corr };
+        // Q4: on the wrong channel or epoch the right correlation matches nothing.
         self.get(id).filter(|entry| entry.route() == Some(route)).map(|_| id)
     }
 

@@ -257,3 +257,16 @@ fn untaken_events_stop_the_reading_and_taking_them_starts_it_again() {
     assert!(conn.inner.interest().read);
     assert_eq!(conn.inner.handle_input(T0, &burst[taken..]), Ok(44 * HEADER));
 }
+
+#[test]
+fn input_during_the_lease_of_a_negotiation_is_misuse_too() {
+    let mut conn = Host::new().authenticated();
+    let mut head = frame(FrameType::Request, 0x02, (0, 0, 1), b"");
+    head[..4].copy_from_slice(&65_536_u32.to_le_bytes());
+    head.push(b'{');
+    conn.feed(&head);
+    let lease = conn.inner.lease_body().unwrap();
+    assert!(conn.inner.handle_input(T0, b"x").is_err());
+    conn.inner.return_body(T0, lease);
+    assert_eq!(conn.closed().1, CloseReason::Misuse(ApiMisuse::InputDuringLease));
+}

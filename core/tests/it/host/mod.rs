@@ -5,6 +5,7 @@ mod ends;
 mod floods;
 mod harness;
 mod input;
+mod random;
 mod requests;
 mod routes;
 mod setup;

@@ -288,3 +288,77 @@ impl Connection {
         self.say(now, id, act);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Illegal;
+    use alloc::format;
+    use alloc::string::String;
+
+    /// Every cause; the compiler names one that is missing here.
+    fn name(end: End) -> &'static str {
+        match end {
+            End::Eof => "Eof",
+            End::PeerGoodbye => "PeerGoodbye",
+            End::Misbehaved(_) => "Misbehaved",
+            End::OversizeDrain(_) => "OversizeDrain",
+            End::FrameIn => "FrameIn",
+            End::FrameOut => "FrameOut",
+            End::Liveness => "Liveness",
+            End::Io => "Io",
+            End::Drained => "Drained",
+            End::MalformedNegotiation(_) => "MalformedNegotiation",
+            End::NothingServed => "NothingServed",
+            End::BeforeSelection => "BeforeSelection",
+            End::Authentication(_) => "Authentication",
+            End::HandshakeTimeout => "HandshakeTimeout",
+            End::OverCapacity => "OverCapacity",
+            End::DrainedEarly => "DrainedEarly",
+            End::Candidate(_) => "Candidate",
+            End::Superseded => "Superseded",
+            End::Abandoned => "Abandoned",
+            End::Misuse(_) => "Misuse",
+        }
+    }
+
+    #[test]
+    fn g3_the_table_of_ends_is_the_one_that_the_docs_show() {
+        let all = [
+            End::Eof,
+            End::PeerGoodbye,
+            End::Misbehaved(PeerMisbehaved::Illegal(Illegal::Direction)),
+            End::OversizeDrain(None),
+            End::FrameIn,
+            End::FrameOut,
+            End::Liveness,
+            End::Io,
+            End::Drained,
+            End::MalformedNegotiation(NegotiateError::NoTcpOffer),
+            End::NothingServed,
+            End::BeforeSelection,
+            End::Authentication(AuthError::BadProof),
+            End::HandshakeTimeout,
+            End::OverCapacity,
+            End::DrainedEarly,
+            End::Candidate(CandidateError::WrongToken),
+            End::Superseded,
+            End::Abandoned,
+            End::Misuse(ApiMisuse::OfferUnanswered),
+        ];
+        let mut table = String::new();
+        for end in all {
+            let Disposition { output, pending, goodbye } = end.disposition();
+            let output = match output {
+                Output::Discard => "Discard",
+                Output::OneTerminal(_) => "OneTerminal",
+                Output::Flush => "Flush",
+            };
+            let goodbye = if goodbye { "yes" } else { "no" };
+            let pending = format!("{pending:?}");
+            table +=
+                &format!("{:<20} output {output:<11} pending {pending:<9} goodbye {goodbye}\n", name(end));
+        }
+        assert!(include_str!("states.md").contains(&table), "the docs show another table:\n{table}");
+    }
+}

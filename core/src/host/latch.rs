@@ -148,5 +148,6 @@ Open      + stale fail     -> Open,      nothing
             );
         }
         assert_eq!(table, TABLE);
+        assert!(include_str!("states.md").contains(TABLE), "the docs show another table");
     }
 }

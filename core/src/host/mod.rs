@@ -11,6 +11,9 @@
 //! A [`Connection`] emits [`Event`]s; the embedder asks the [`Registry`] for channels, runs the components' callbacks, and answers.
 //! Where a request passes, what connections share are counters: no lock is taken and nothing is allocated beyond its body.
 
+#[doc = include_str!("states.md")]
+pub mod states {}
+
 mod admission;
 mod bound;
 mod commands;

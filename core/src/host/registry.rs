@@ -375,6 +375,7 @@ Retired    + Gone         -> Retired,    Nothing
             }
         }
         assert_eq!(table, TABLE);
+        assert!(include_str!("states.md").contains(TABLE), "the docs show another table");
     }
 
     /// Every sequence of six inputs: `route_gone` is asked for at most once, and exactly once before a release.

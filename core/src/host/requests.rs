@@ -415,6 +415,7 @@ Finishing     + Expire  -> Finishing,     Nothing
             }
         }
         assert_eq!(table, TABLE);
+        assert!(include_str!("states.md").contains(TABLE), "the docs show another table");
     }
 
     /// From every state, every sequence of four inputs: at most one terminal, and exactly one once an expiry is among them.

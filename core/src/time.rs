@@ -1,7 +1,7 @@
 //! The core's own notion of time: an argument, never a clock.
 //!
 //! Owns [`Instant`]. The shell picks the origin and feeds a monotonic reading with every call; a reading
-//! before the last one counts as the last one ([`Clock`] enforces it).
+//! before the last one counts as the last one (each connection keeps to it).
 
 use core::ops::Add;
 use core::time::Duration;

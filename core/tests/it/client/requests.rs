@@ -23,7 +23,7 @@ fn a_unary_call_gets_its_answer_and_its_byte_count() {
     feed(&mut conn, &frame(FrameType::Response, 0x0B, (7, 77, 3), b"world"));
     match settled(&mut conn, op) {
         (Outcome::Terminal(Terminal::Response { binary: true, body }), 26) => {
-            assert_eq!(body.as_slice(), b"world")
+            assert_eq!(body.as_slice(), b"world");
         }
         other => panic!("{other:?}"),
     }
@@ -121,7 +121,7 @@ fn x2_a_queued_request_is_withdrawn_and_its_body_comes_back() {
     assert_eq!(conn.cancel(T0, op), CancelResult::Withdrawn);
     match settled(&mut conn, op) {
         (Outcome::NotSent { code: NotSentCode::CancelledUnsent, body }, 0) => {
-            assert_eq!(body.as_slice(), b"mine")
+            assert_eq!(body.as_slice(), b"mine");
         }
         other => panic!("{other:?}"),
     }

@@ -91,7 +91,7 @@ fn the_setup_deadline_covers_both_exchanges() {
         let stage = if answered { Stage::Negotiating } else { Stage::Authenticating };
         match conn.poll_event() {
             Some(Event::Closed { reason: CloseReason::HandshakeTimeout, stage: got }) => {
-                assert_eq!(got, stage)
+                assert_eq!(got, stage);
             }
             other => panic!("{other:?}"),
         }

@@ -2,6 +2,7 @@
 
 use crate::discovery::{Environment, LocationError, Place, SnapshotError};
 use crate::runtime::BlockingLost;
+use hostwire_core::auth::DaemonId;
 use hostwire_core::client::{ConfigError, Stage};
 use hostwire_core::fault::CloseReason;
 use hostwire_core::limits::{ClientLimits, ClientTimeouts};
@@ -87,6 +88,8 @@ pub enum ConnectError {
         reason: CloseReason,
         /// How far it had come.
         stage: Stage,
+        /// Whom the discovery file named.
+        daemon_id: DaemonId,
     },
     /// The one deadline of discovery, dial, authentication and negotiation passed (E1).
     #[error("not connected in time")]
@@ -112,6 +115,22 @@ impl ConnectError {
             Self::Setup { stage: Stage::Authenticating, .. } => "authentication_failed",
             Self::Setup { stage: Stage::Negotiating | Stage::Active, .. } => "negotiation_failed",
             Self::Config(_) | Self::Runtime(_) | Self::NoRandomness => "client_failed",
+        }
+    }
+
+    /// The host's incarnation, if it had proved itself before the end (A3).
+    #[must_use]
+    pub const fn daemon_id(&self) -> Option<DaemonId> {
+        match self {
+            Self::Setup { stage: Stage::Negotiating | Stage::Active, daemon_id, .. } => Some(*daemon_id),
+            Self::Setup { stage: Stage::Authenticating, .. }
+            | Self::Config(_)
+            | Self::Location(_)
+            | Self::Discovery(_)
+            | Self::Dial(_)
+            | Self::TimedOut
+            | Self::Runtime(_)
+            | Self::NoRandomness => None,
         }
     }
 }

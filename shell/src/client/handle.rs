@@ -119,7 +119,7 @@ impl Client {
         runtime.spawn(drive(Driver::new(runtime.clone(), Socket::new(io)), shared));
         poll_fn(|cx| client.shared().poll_ready(cx))
             .await
-            .map_err(|(reason, stage)| ConnectError::Setup { reason, stage })?;
+            .map_err(|(reason, stage)| ConnectError::Setup { reason, stage, daemon_id })?;
         Ok(client)
     }
 

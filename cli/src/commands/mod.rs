@@ -1,0 +1,54 @@
+//! The commands, one file each.
+
+mod call;
+mod catalog;
+mod completions;
+mod demo;
+mod probe;
+mod replay;
+mod serve;
+mod stop;
+
+use crate::args::Cli;
+use crate::exit::{Exit, Stop, unless_panicked};
+use crate::runtime::{Threads, run as run_on};
+use clap::Subcommand;
+
+/// What the program does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show everything in one go, in a temporary directory, and check it
+    Demo,
+    /// Run a host with the components lab and lab-reserved
+    Serve(serve::Serve),
+    /// Make one request
+    Call(call::Call),
+    /// Ask which components a host has
+    Catalog(catalog::Catalog),
+    /// Shut a host down, and wait until it has ended
+    Stop(stop::Stop),
+    /// Say whether a host runs, with the evidence; touches nothing
+    Probe,
+    /// Play vectors against this build
+    Replay(replay::Replay),
+    /// Print a script that completes this program's arguments
+    Completions(completions::Completions),
+}
+
+/// Runs the chosen command.
+pub(crate) fn run(cli: Cli) -> Result<Exit, Stop> {
+    let Cli { common, command } = cli;
+    let runtime = common.runtime;
+    let exit = match command {
+        Command::Demo => run_on(runtime, Threads::One, demo::Demo { common })?,
+        // Panics of its components are contained, and no bug of the program.
+        Command::Serve(serve) => return run_on(runtime, Threads::Many, serve.prepare(common)?)?,
+        Command::Call(call) => run_on(runtime, Threads::One, call.prepare(common)?)?,
+        Command::Catalog(catalog) => run_on(runtime, Threads::One, catalog.prepare(common)?)?,
+        Command::Stop(stop) => run_on(runtime, Threads::One, stop.prepare(common)?)?,
+        Command::Probe => probe::run(&common),
+        Command::Replay(replay) => replay.run(&common),
+        Command::Completions(completions) => completions.run(),
+    };
+    exit.map(unless_panicked)
+}

@@ -1,0 +1,115 @@
+//! What the client commands share: a connection, and operations that are tried again as O4 and O5 allow.
+
+use crate::args::Common;
+use crate::exit::{Exit, Stop};
+use crate::output::Output;
+use hostwire::Runtime;
+use hostwire::client::{CallError, Client, ClientConfig, ConnectError, Failure, Patience, Route};
+use hostwire::core::client::session::{Attempt, Retry, RetryPolicy, Verdict};
+use hostwire::core::control::RouteOpen;
+use hostwire::core::limits::{ClientLimits, ClientTimeouts};
+use hostwire::core::outcome::{Outcome, Terminal};
+use hostwire::core::time::Instant;
+use std::time::Duration;
+
+/// Items that may wait while one is printed. At the contract's default a stream that arrives in one piece would be saturated before
+/// its first item is looked at (B4); the bytes stay bounded by the retained budget.
+const STREAM_ITEMS: usize = 1 << 20;
+
+/// How long the end of a connection may take: its result is known already.
+const CLOSE: Duration = Duration::from_secs(1);
+
+/// Finds the host and sets a connection up.
+pub(crate) async fn connect<R: Runtime>(runtime: &R, common: &Common) -> Result<Client, ConnectError> {
+    let config = ClientConfig {
+        place: common.place(),
+        role: "hostwire".to_owned(),
+        limits: ClientLimits { stream_items: STREAM_ITEMS, ..ClientLimits::default() },
+        timeouts: ClientTimeouts { close: CLOSE, ..ClientTimeouts::default() },
+        ..ClientConfig::default()
+    };
+    let client = Client::connect(runtime, &config).await?;
+    common.output().detail(&format!("connected to host {}", client.daemon_id()));
+    Ok(client)
+}
+
+/// An operation that has no answer: why, where, and after how many attempts.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) error: CallError,
+    pub(crate) stage: Option<&'static str>,
+    pub(crate) attempts: u32,
+}
+
+impl Failed {
+    pub(crate) fn print(&self, output: Output) -> Result<Exit, Stop> {
+        output.failed(&self.error, self.stage, self.attempts)
+    }
+}
+
+/// The attempts of one operation, within its one deadline (E1).
+pub(crate) struct Tries {
+    retry: Retry,
+    attempts: u32,
+}
+
+impl Tries {
+    pub(crate) const fn new(policy: RetryPolicy, deadline: Instant) -> Self {
+        Self { retry: Retry::new(policy, deadline), attempts: 0 }
+    }
+
+    /// The operation's one deadline.
+    pub(crate) const fn deadline(&self) -> Instant {
+        self.retry.deadline()
+    }
+
+    /// The same, as an attempt's patience.
+    pub(crate) const fn patience(&self) -> Patience {
+        Patience::Until(self.retry.deadline())
+    }
+
+    /// The attempts so far, with the one that has `last`.
+    pub(crate) const fn count(&self, last: u32) -> u32 {
+        self.attempts.saturating_add(last)
+    }
+
+    /// Judges an attempt's error, and counts the attempt if another follows.
+    pub(crate) fn judge(&mut self, now: Instant, attempt: Attempt, error: &CallError) -> Verdict {
+        let CallError::Failed { failure: Failure::Host(body), evidence } = error else {
+            return Verdict::Return; // O4: nothing else is ever tried again
+        };
+        let verdict = self.retry.judge(now, attempt, &Outcome::Terminal(Terminal::Error(body.clone())));
+        match verdict {
+            Verdict::Return => {}
+            Verdict::Again(_) | Verdict::Reopen => self.attempts = self.count(evidence.attempts),
+        }
+        verdict
+    }
+
+    /// The operation ends with this attempt's error.
+    pub(crate) fn failed(&self, error: CallError, stage: Option<&'static str>) -> Failed {
+        let attempts = self.count(error.evidence().attempts);
+        Failed { error, stage, attempts }
+    }
+}
+
+/// Opens a route, within `deadline`.
+pub(crate) async fn open<R: Runtime>(
+    runtime: &R,
+    client: &Client,
+    open: &RouteOpen,
+    policy: RetryPolicy,
+    deadline: Instant,
+) -> Result<Route, Failed> {
+    let mut tries = Tries::new(policy, deadline);
+    loop {
+        let error = match client.open_within(open.clone(), tries.patience()).await {
+            Ok(route) => return Ok(route),
+            Err(error) => error,
+        };
+        match tries.judge(runtime.now(), Attempt::RouteOpen, &error) {
+            Verdict::Again(at) => runtime.sleep_until(at).await,
+            Verdict::Return | Verdict::Reopen => return Err(tries.failed(error, Some("route_open"))),
+        }
+    }
+}

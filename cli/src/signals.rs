@@ -1,0 +1,53 @@
+//! SIGINT and SIGTERM for a host: the first asks for the ordered shutdown, the second ends the process.
+//!
+//! Owns one thread, which waits for signals and nothing else, so that it works on every runtime and while one hangs.
+
+use crate::exit::{Exit, Stop};
+use crate::output::complain;
+use hostwire::host::Stopper;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[derive(Default)]
+struct State {
+    asked: bool,
+    stopper: Option<Stopper>,
+}
+
+/// The signals of this process, caught.
+pub(crate) struct Caught(Arc<Mutex<State>>);
+
+impl Caught {
+    /// Catches them from now on: before a host starts, so that none is lost.
+    pub(crate) fn install() -> Result<Self, Stop> {
+        let fail = |error: std::io::Error| Stop::Failed(format!("cannot catch signals: {error}"));
+        let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(fail)?;
+        let state = Arc::new(Mutex::new(State::default()));
+        let caught = Self(Arc::clone(&state));
+        let wait = move || {
+            for _ in signals.forever() {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                if state.asked {
+                    complain("second signal: ending at once");
+                    std::process::exit(Exit::FAILED.code().into());
+                }
+                state.asked = true;
+                if let Some(stopper) = &state.stopper {
+                    stopper.shutdown();
+                }
+            }
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(fail)?;
+        Ok(caught)
+    }
+
+    /// The host runs: it is what the first signal stops, one that came before as well.
+    pub(crate) fn stop_with(&self, stopper: Stopper) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.asked {
+            stopper.shutdown();
+        }
+        state.stopper = Some(stopper);
+    }
+}

@@ -4,13 +4,15 @@ use core::mem::size_of;
 
 use super::connection::{Connection, EVENT_ROOM};
 use super::event::Notice;
+use super::output::Sent;
 use super::requests::Entry;
 use super::routes::Route;
 use crate::control::MAX_BODY_BYTES;
 use crate::limits::HostLimits;
+use crate::transmit::Outbox;
 
 /// Head, body and bookkeeping of a queued frame, without the body's bytes.
-const FRAME: usize = 192;
+const FRAME: usize = Outbox::<Sent>::node_bytes();
 /// Vectors grow by doubling: at most this many times what they hold.
 const SLACK: usize = 2;
 

@@ -25,3 +25,57 @@ mod multi_thread {
 
     hostwire_conformance::suite!(super::run);
 }
+
+/// What only a runtime that can be killed shows.
+mod death {
+    use hostwire_conformance::host::peer::Peer;
+    use hostwire_conformance::host::{Log, Puppet, Site};
+    use hostwire_tokio::Tokio;
+    use hostwire_tokio::hostwire::Runtime;
+    use hostwire_tokio::hostwire::component::Handled;
+    use std::future::pending;
+    use std::sync::Arc;
+
+    #[test]
+    fn p7_a_runtime_that_dies_takes_the_files_back_and_frees_the_lock_and_the_components() {
+        for threads in [0, 2] {
+            let builder = if threads == 0 {
+                tokio::runtime::Builder::new_current_thread()
+            } else {
+                tokio::runtime::Builder::new_multi_thread()
+            };
+            let runtime = { builder }.enable_all().build().unwrap();
+            let (site, log) = (Site::default(), Log::default());
+            let mut puppet = Puppet::new("lab", &log);
+            puppet.handle = Box::new(|cx| {
+                Handled::Future(Box::pin(async move {
+                    cx.cancellation().await;
+                    pending().await
+                }))
+            });
+            let puppet = Arc::new(puppet);
+            let weak = Arc::downgrade(&puppet);
+            let (host, peer) = runtime.block_on(async {
+                let tokio = Tokio::current().unwrap();
+                let host = site.start(&tokio, vec![puppet]).await;
+                let mut peer = Peer::connect(&tokio, &site.location).await;
+                let route = peer.lab().await;
+                peer.start(route, "x", false);
+                while log.count("lab handle") == 0 {
+                    peer.during(tokio.sleep_until(tokio.now() + std::time::Duration::from_millis(1))).await;
+                }
+                (host, peer)
+            });
+            assert_eq!(site.state().as_str(), "running");
+            drop(runtime);
+            assert_eq!(site.state().as_str(), "stopped");
+            assert!(!site.location.connection_file().exists());
+            assert!(weak.upgrade().is_none(), "the components are gone");
+            // No callback is called any more, and whoever waits is told.
+            assert_eq!(log.said(), ["lab initialize", "lab bind", "lab handle"]);
+            let end = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(host.wait());
+            assert!(end.cut_short && !end.graceful());
+            drop((host, peer)); // B128: handles outlive their runtime
+        }
+    }
+}

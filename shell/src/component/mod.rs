@@ -20,7 +20,7 @@ pub use reply::{ErrorReply, Handled, Reply};
 pub use slot::Cancellation;
 pub use timer::{Sleeper, Timer};
 
-pub(crate) use contain::{Contained, contain};
+pub(crate) use contain::{Contained, Panicked, contain};
 pub(crate) use context::{Link, TrySend};
 pub(crate) use slot::{Permit, Slot, Standing};
 
@@ -119,7 +119,8 @@ pub trait Component: Send + Sync + 'static {
     ///
     /// # Errors
     /// The rejection that the client gets. In any case `route_gone` follows exactly once. Past the callback deadline the client gets
-    /// `module_timeout`; the future runs on until it ends, and the channel stays claimed until then (R2).
+    /// `module_timeout`; the future runs on until it ends, or until a host that shuts down has ended its drain, and the channel stays
+    /// claimed until then (R2).
     fn bind(&self, cx: BindContext) -> BoxFuture<'_, Result<(), ErrorReply>> {
         let _ = cx;
         Box::pin(ready(Ok(())))

@@ -16,7 +16,9 @@ use hostwire_core::body::Body;
 use hostwire_core::budget::Charge;
 use hostwire_core::control::{ErrorBody, HostCode};
 use hostwire_core::endpoint::Disconnect;
-use hostwire_core::host::{Connection, Event, ItemRefusal, Owner, RequestId, RouteGrant, TaskPermit};
+use hostwire_core::host::{
+    Connection, Counters, Event, ItemRefusal, Owner, RequestId, RouteGrant, TaskPermit,
+};
 use hostwire_core::time::Instant;
 use hostwire_core::wire::{Priority, RouteHandle};
 use std::collections::HashMap;
@@ -108,6 +110,11 @@ impl<R: Runtime> Conn<R> {
     /// §17 (3), (4): what is pending gets `cancelled`; behind all terminals goes the `Goodbye`.
     pub(super) fn finish_drain(&self) {
         self.command(Connection::finish_drain);
+    }
+
+    /// Z2: what it has counted.
+    pub(super) fn counters(&self) -> Counters {
+        *lock(&self.core).counters()
     }
 
     /// H3: the latch has moved; whoever waits for it looks again.

@@ -9,7 +9,7 @@ use crate::component::{Component, Health, Manifest};
 use crate::runtime::Runtime;
 use hostwire_core::auth::{Credentials, DaemonId, Key};
 use hostwire_core::control;
-use hostwire_core::host::ComponentSpec;
+use hostwire_core::host::{ComponentSpec, Counters};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -201,6 +201,12 @@ impl HostHandle {
     pub async fn wait(&self) -> Ended {
         let control = &self.guard.0;
         control.bell.until(|| control.with(|state| state.ended.clone())).await
+    }
+
+    /// What the host's connections have counted since its start, those that have ended included (Z2). `None` once the host has ended.
+    #[must_use]
+    pub fn counters(&self) -> Option<Counters> {
+        self.facts.ask.upgrade().map(|ask| ask.counters())
     }
 
     /// Asks every component how it is, in order, each within the callback deadline. `None` for one that panicked or overran (H5).

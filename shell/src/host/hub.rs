@@ -11,7 +11,7 @@ use super::report::{Callback, Cause, Failures};
 use super::route::Route;
 use crate::component::{BoxFuture, Component, Contained, Health, Timer};
 use crate::runtime::Runtime;
-use hostwire_core::host::{Owner, Registry, Shared};
+use hostwire_core::host::{Counters, Owner, Registry, Shared};
 use hostwire_core::limits::HostTimeouts;
 use hostwire_core::time::Instant;
 use hostwire_core::wire::RouteHandle;
@@ -43,6 +43,8 @@ pub(super) struct Hub<R: Runtime> {
     registry: Mutex<Registry>,
     routes: Mutex<HashMap<RouteHandle, Arc<Route>>>,
     conns: Mutex<HashMap<Owner, Arc<Conn<R>>>>,
+    /// What the connections that have ended had counted (Z2).
+    counted: Mutex<Counters>,
     next_owner: AtomicU64,
     keep: Mutex<Option<Keep>>,
     tasks: AtomicUsize,
@@ -78,6 +80,7 @@ impl<R: Runtime> Hub<R> {
             registry: Mutex::new(Registry::new(config.limits.routes)),
             routes: Mutex::default(),
             conns: Mutex::default(),
+            counted: Mutex::default(),
             next_owner: AtomicU64::new(1),
             keep: Mutex::new(Some(keep)),
             tasks: AtomicUsize::new(0),
@@ -121,7 +124,15 @@ impl<R: Runtime> Hub<R> {
     }
 
     pub(super) fn leave(&self, owner: Owner) {
-        let left = lock(&self.conns).remove(&owner);
+        let left = {
+            let mut conns = lock(&self.conns);
+            let left = conns.remove(&owner);
+            // Under the same lock, so that a sum holds it once and not twice.
+            if let Some(conn) = &left {
+                lock(&self.counted).add(&conn.counters());
+            }
+            left
+        };
         drop(left);
         self.bell.ring();
     }
@@ -277,9 +288,17 @@ impl<R: Runtime> Drop for Hold<R> {
 /// How the components are, asked by the embedder.
 pub(super) trait Ask: Send + Sync {
     fn health(self: Arc<Self>) -> BoxFuture<'static, Vec<(Arc<str>, Option<Health>)>>;
+    fn counters(&self) -> Counters;
 }
 
 impl<R: Runtime> Ask for Hub<R> {
+    fn counters(&self) -> Counters {
+        let conns = lock(&self.conns);
+        let mut sum = *lock(&self.counted);
+        conns.values().for_each(|conn| sum.add(&conn.counters()));
+        sum
+    }
+
     fn health(self: Arc<Self>) -> BoxFuture<'static, Vec<(Arc<str>, Option<Health>)>> {
         Box::pin(async move {
             let mut reports = Vec::new();

@@ -8,13 +8,16 @@ use super::bell::Bell;
 use super::conn::Conn;
 use super::hub::{Hold, Hub};
 use super::report::{Callback, Cause};
-use crate::component::{BindContext, Component, Contained, ErrorReply, RouteInfo};
+use crate::component::{BindContext, Component, Contained, ErrorReply, Panicked, RouteInfo};
 use crate::runtime::Runtime;
 use hostwire_core::control::{HostCode, RouteOpen};
 use hostwire_core::host::{RequestId, RouteGrant, Step};
 use hostwire_core::wire::RouteHandle;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 /// A claimed route.
 pub(super) struct Route {
@@ -73,16 +76,20 @@ async fn bind<R: Runtime>(hold: Hold<R>, conn: Arc<Conn<R>>, id: RequestId, rout
     let (component, cx) = (Arc::clone(&route.component), BindContext { route: Arc::clone(&route.info) });
     let mut bound = Contained::new(Box::pin(async move { component.bind(cx).await }));
     let mut answered = false;
-    let ended = match hub.within(hub.timeouts.callback, &mut bound).await {
-        Some(ended) => ended,
-        None => {
+    let first = hub.within(hub.timeouts.callback, Box::pin(forced_or_ended(&hub, &mut bound))).await;
+    let ended = match first {
+        Some(Some(ended)) => ended,
+        Some(None) | None => {
             // R2: the requester is told at once; the channel stays claimed until the bind has really ended.
             hub.fail(&route.module_id, Callback::Bind, Cause::Overran);
             let _ = hub.registry().close(route.handle());
             conn.refuse_route(id, HostCode::ModuleTimeout);
             hub.end_work();
             answered = true;
-            forced_or_ended(&hub, &mut bound).await
+            match forced_or_ended(&hub, &mut bound).await {
+                Some(ended) => ended,
+                None => bound.stop().map(|()| Ok(())),
+            }
         }
     };
     let step = match &ended {
@@ -110,20 +117,17 @@ async fn bind<R: Runtime>(hold: Hold<R>, conn: Arc<Conn<R>>, id: RequestId, rout
     }
 }
 
-/// A bind that has overrun its time runs on, until the host's own end is forced.
+/// Waits for a bind's end, past its deadline too, but not beyond the drain of a host that ends: `None` then.
 async fn forced_or_ended<R: Runtime>(
     hub: &Hub<R>,
     bound: &mut Contained<Result<(), ErrorReply>>,
-) -> <Contained<Result<(), ErrorReply>> as Future>::Output {
+) -> Option<Result<Result<(), ErrorReply>, Panicked>> {
     let mut forced = hub.bell.until(|| hub.is_forced().then_some(()));
-    std::future::poll_fn(|cx| {
-        if let std::task::Poll::Ready(ended) = std::pin::Pin::new(&mut *bound).poll(cx) {
-            return std::task::Poll::Ready(ended);
+    poll_fn(|cx| {
+        if let Poll::Ready(ended) = Pin::new(&mut *bound).poll(cx) {
+            return Poll::Ready(Some(ended));
         }
-        std::pin::Pin::new(&mut forced).poll(cx).map(|()| {
-            bound.stop()?;
-            Ok(Ok(()))
-        })
+        Pin::new(&mut forced).poll(cx).map(|()| None)
     })
     .await
 }

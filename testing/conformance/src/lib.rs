@@ -14,6 +14,7 @@ pub mod calls;
 pub mod connect;
 pub mod drops;
 pub mod faults;
+pub mod host;
 pub mod raw_host;
 pub mod stage;
 pub mod streams;
@@ -91,6 +92,19 @@ macro_rules! suite {
             [b5_cancelling_keeps_items_and_dropping_frees_them]
             [b044_dropped_streams_give_their_room_back]
         );
+        $crate::host_suite!($run);
+    };
+    (@inner $run:path, $outer:ident::$module:ident: $([$name:ident])+) => {
+        mod $module {
+            $(
+                #[test]
+                fn $name() {
+                    #[allow(unused_imports)]
+                    use super::super::*;
+                    $run(|runtime| $crate::scenario(runtime, $crate::$outer::$module::$name));
+                }
+            )+
+        }
     };
     (@module $run:path, $module:ident: $([$name:ident])+) => {
         mod $module {

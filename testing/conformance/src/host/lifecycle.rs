@@ -1,0 +1,447 @@
+//! The start and the end of a host.
+
+use super::drought::Drought;
+use super::peer::{Peer, to};
+use super::routes::Door;
+use super::{Log, Puppet, Site, ended};
+use crate::Bench;
+use hostwire::component::{Component, Declaration, Handled, Health, Reply};
+use hostwire::core::fault::CloseReason;
+use hostwire::core::lifecycle::HostState;
+use hostwire::core::outcome::{Outcome, Terminal};
+use hostwire::discovery::LockError;
+use hostwire::host::{Callback, Cause, StartError};
+use hostwire::{Host, Runtime};
+use hostwire_lab::{Lab, LabReserved};
+use std::future::{pending, poll_fn};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+fn puppets(log: &Log, names: &[&str]) -> Vec<Puppet> {
+    names.iter().map(|name| Puppet::new(name, log)).collect()
+}
+
+fn components(puppets: Vec<Puppet>) -> Vec<Arc<dyn Component>> {
+    puppets.into_iter().map(|puppet| Arc::new(puppet) as Arc<dyn Component>).collect()
+}
+
+/// P7, AE13.
+pub async fn p7_a_host_is_found_while_it_runs_and_gone_when_it_has_ended<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    assert_eq!(site.state(), HostState::Stopped);
+    let host = site.start(&bench, vec![Arc::new(Lab::new()), Arc::new(LabReserved::default())]).await;
+    assert_eq!(site.state(), HostState::Running);
+    assert_eq!(host.connection_file(), site.location.connection_file());
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    peer.lab().await;
+    peer.open(&to("management_surface", "lab-reserved", "s")).await.unwrap();
+    let wrong = peer.open(&to("management_surface", "lab", "s")).await.unwrap_err();
+    assert_eq!(wrong.code(), "target_unavailable");
+    let unknown = peer.open(&to("tool_provider", "nobody", "s")).await.unwrap_err();
+    assert_eq!(unknown.code(), "unknown_module");
+    host.shutdown();
+    let mut end = pin!(ended(&bench, &host));
+    let end = peer.during(&mut end).await;
+    assert!(end.graceful(), "{end:?}");
+    assert_eq!(peer.closed().await.0, CloseReason::PeerGoodbye, "§17 (4)");
+    assert_eq!(site.state(), HostState::Stopped);
+    assert!(!site.location.connection_file().exists());
+    // A successor starts at once, under another name.
+    let second = site.start(&bench, vec![Arc::new(Lab::new())]).await;
+    assert_ne!(second.daemon_id(), host.daemon_id(), "P2");
+    second.shutdown();
+    assert!(ended(&bench, &second).await.graceful());
+    assert_eq!(host.wait().await, end, "the same answer every time");
+}
+
+/// V49, B7.
+pub async fn v49_declarations_beyond_the_limits_are_refused_by_name_and_nothing_is_touched<R: Runtime>(
+    bench: Bench<R>,
+) {
+    let (site, log) = (Site::default(), Log::default());
+    let over = |declaration: Declaration| {
+        let mut puppet = Puppet::new("lab", &log);
+        puppet.manifest = puppet.manifest.declare(declaration);
+        components(vec![puppet])
+    };
+    let none = Declaration::default();
+    let cases = [
+        (Declaration { reserved_pending: 1_024, ..none }, "pending_requests"),
+        (Declaration { reserved_tasks: 256, ..none }, "handler_tasks"),
+        (Declaration { parked_tasks: 256, ..none }, "handler_tasks"),
+        (Declaration { resident_bytes: 256 << 20, ..none }, "resident_bytes"),
+        (Declaration { resident_bytes: usize::MAX, ..none }, "resident_bytes"),
+    ];
+    for (declaration, bound) in cases {
+        let error = site.try_start(&bench, site.config(), over(declaration)).await.unwrap_err();
+        assert_eq!(error.bound(), Some(bound), "{error}");
+    }
+    let mut config = site.config();
+    config.limits.connections = 0;
+    let error = site.try_start(&bench, config, over(none)).await.unwrap_err();
+    assert_eq!(error.bound(), Some("connections"));
+    let twins = site.try_start(&bench, site.config(), components(puppets(&log, &["a", "a"]))).await;
+    assert!(matches!(twins, Err(StartError::Plan(_))));
+    let nameless = site.try_start(&bench, site.config(), components(puppets(&log, &[""]))).await;
+    assert!(matches!(nameless, Err(StartError::Manifest { index: 0, .. })));
+    assert_eq!(log.said(), Vec::<String>::new());
+    assert!(!site.location.run_dir().exists(), "nothing was touched");
+}
+
+/// B150, B154, P1.
+pub async fn b150_a_second_host_is_refused_and_the_first_goes_on<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let host = site.start(&bench, vec![Arc::new(Lab::new())]).await;
+    let second = site.try_start(&bench, site.config(), components(puppets(&log, &["lab"]))).await;
+    match second {
+        Err(StartError::Lock(LockError::AlreadyRunning(probe))) => {
+            assert_eq!(probe.state, HostState::Running);
+            assert_eq!(probe.pid(), Some(std::process::id()));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(log.said(), Vec::<String>::new());
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    let route = peer.lab().await;
+    assert_eq!(peer.text(route, "still here").await, "still here");
+    drop(peer);
+    host.shutdown();
+    assert!(ended(&bench, &host).await.graceful());
+}
+
+/// P7: those before it are shut down, in reverse; those after it never begin.
+pub async fn p7_a_failed_initialize_takes_everything_back<R: Runtime>(bench: Bench<R>) {
+    for kind in ["fails", "panics", "overruns"] {
+        let (site, log) = (Site::default(), Log::default());
+        let mut all = puppets(&log, &["a", "b", "c", "d"]);
+        all[2].initialize = Box::new(move |_| match kind {
+            "fails" => Box::pin(std::future::ready(Err("secret: no disk".into()))),
+            "panics" => panic!("secret: in initialize"),
+            _ => Box::pin(pending()),
+        });
+        let mut start = pin!(site.try_start(&bench, site.config(), components(all)));
+        let started = poll_fn(|cx| {
+            if bench.timers() > 0 && log.count("c initialize") == 1 {
+                bench.advance(Duration::from_secs(30));
+            }
+            let polled = start.as_mut().poll(cx);
+            if polled.is_pending() {
+                cx.waker().wake_by_ref();
+            }
+            polled
+        })
+        .await;
+        let Err(StartError::Initialize { module_id, cause, source }) = started else { panic!("{kind}") };
+        let expected = match kind {
+            "fails" => Cause::Failed,
+            "panics" => Cause::Panicked,
+            _ => Cause::Overran,
+        };
+        assert_eq!((module_id.as_str(), cause, source.is_some()), ("c", expected, kind == "fails"));
+        assert_eq!(
+            log.said(),
+            ["a initialize", "b initialize", "c initialize", "b shutdown", "a shutdown"],
+            "{kind}"
+        );
+        assert_eq!(site.state(), HostState::Stopped);
+        assert!(!site.location.connection_file().exists());
+    }
+}
+
+/// P7.
+pub async fn p7_a_dropped_start_is_abandoned_in_order<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let mut all = puppets(&log, &["a", "b"]);
+    all[1].initialize = Box::new(|_| Box::pin(pending()));
+    {
+        let mut start = pin!(Host::start(bench.clone(), site.config(), components(all)));
+        poll_fn(|cx| {
+            assert!(start.as_mut().poll(cx).is_pending());
+            cx.waker().wake_by_ref();
+            if log.count("b initialize") == 1 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        assert_eq!(site.state(), HostState::Starting);
+    }
+    bench.inner().until("the end", || site.state() == HostState::Stopped).await;
+    assert_eq!(log.said(), ["a initialize", "b initialize", "a shutdown"]);
+}
+
+/// Design §5.
+pub async fn a_dropped_handle_shuts_the_host_down<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let host = site.start(&bench, components(puppets(&log, &["a"]))).await;
+    std::thread::spawn(move || drop(host)).join().unwrap(); // B128: on another thread, outside the runtime
+    bench.inner().until("the end", || site.state() == HostState::Stopped).await;
+    assert_eq!(log.said(), ["a initialize", "a shutdown"]);
+}
+
+/// §17 (6), H4, V50.
+pub async fn s17_components_shut_down_last_and_in_reverse_order_whatever_one_of_them_does<R: Runtime>(
+    bench: Bench<R>,
+) {
+    let (site, log) = (Site::default(), Log::default());
+    let mut all = puppets(&log, &["a", "b", "c", "d"]);
+    all[1].shutdown = Box::new(|_| Box::pin(async { Err("secret: failed".into()) }));
+    all[2].shutdown = Box::new(|_| panic!("secret: panicked"));
+    all[3].shutdown = Box::new(|_| Box::pin(pending()));
+    let host = site.start(&bench, components(all)).await;
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    peer.open(&to("tool_provider", "a", "s")).await.unwrap();
+    host.shutdown();
+    let end = peer.during(ended(&bench, &host)).await;
+    assert_eq!(log.said()[4..], ["a bind", "a gone", "d shutdown", "c shutdown", "b shutdown", "a shutdown"]);
+    let failures: Vec<_> = end.failures.iter().map(|one| (one.module_id.as_str(), one.cause)).collect();
+    assert_eq!(failures, [("d", Cause::Overran), ("c", Cause::Panicked), ("b", Cause::Failed)]);
+    assert!(end.failures.iter().all(|one| one.callback == Callback::Shutdown));
+    assert!(!end.graceful() && !format!("{end:?}").contains("secret"));
+    assert_eq!(site.state(), HostState::Stopped);
+}
+
+/// H1, B089, V45: the whole response, then the `Goodbye`.
+pub async fn h1_a_clients_shutdown_is_answered_first<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    let host = site.start(&bench, vec![Arc::new(Lab::new())]).await;
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    let mut other = Peer::connect(&bench, &site.location).await;
+    let op = peer.start_shutdown();
+    assert!(matches!(peer.outcome(op).await, Outcome::Terminal(Terminal::ShutdownCommitted)));
+    assert_eq!(peer.closed().await.0, CloseReason::PeerGoodbye);
+    assert_eq!(other.closed().await.0, CloseReason::PeerGoodbye);
+    drop((peer, other));
+    assert!(ended(&bench, &host).await.graceful());
+}
+
+/// B091, §17 (3): real terminals for what ends by itself, `cancelled` for what has to be stopped, refusals for what comes late.
+pub async fn b091_running_work_gets_its_terminal_before_the_goodbye<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    let host = site.start(&bench, vec![Arc::new(Lab::new())]).await;
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    let route = peer.lab().await;
+    let quick = peer.start(route, r#"{"do":"sleep","ms":1000}"#, false);
+    let hang = peer.start(route, r#"{"do":"hang"}"#, false);
+    let told = peer.start(route, r#"{"do":"slow_stop","ms":1000}"#, false);
+    peer.text(route, "all are running").await;
+    host.shutdown();
+    peer.during(bench.inner().until("a drain", || site.state() == HostState::Stopping)).await;
+    let late = peer.start(route, "late", false);
+    assert_eq!(peer.code(late).await, "server_busy");
+    let refused = peer.open(&to("tool_provider", "lab", "s")).await.unwrap_err();
+    assert_eq!(refused.code(), "target_unavailable", "B6");
+    let end = peer.during(ended(&bench, &host)).await;
+    assert!(end.graceful(), "{end:?}");
+    assert!(matches!(peer.outcome(quick).await, Outcome::Terminal(Terminal::Response { .. })));
+    assert_eq!(peer.code(hang).await, "cancelled");
+    // It ended within its grace and said so itself.
+    assert_eq!(peer.code(told).await, "stopped");
+    assert_eq!(peer.closed().await.0, CloseReason::PeerGoodbye);
+}
+
+/// P9: a start that takes long says so again every 20 s.
+pub async fn p9_a_slow_start_renews_its_record<R: Runtime>(bench: Bench<R>) {
+    use std::os::unix::fs::MetadataExt;
+    let (site, log, door) = (Site::default(), Log::default(), Door::default());
+    let mut all = puppets(&log, &["a"]);
+    let at = door.clone();
+    all[0].initialize = Box::new(move |_| {
+        let at = at.clone();
+        Box::pin(async move {
+            at.pass().await;
+            Ok(())
+        })
+    });
+    let record = site.location.run_dir().join(hostwire::discovery::RECORD_FILE);
+    let inode = || std::fs::metadata(&record).ok().map(|meta| meta.ino());
+    let mut start = pin!(site.try_start(&bench, site.config(), components(all)));
+    let mut poll_start = async |what: &dyn Fn() -> bool| {
+        poll_fn(|cx| {
+            cx.waker().wake_by_ref();
+            assert!(start.as_mut().poll(cx).is_pending());
+            if what() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    };
+    poll_start(&|| log.count("a initialize") == 1).await;
+    let first = inode();
+    assert!(first.is_some());
+    poll_start(&|| bench.timers() >= 2).await;
+    bench.advance(Duration::from_millis(20_000));
+    poll_start(&|| inode().is_some() && inode() != first).await;
+    assert_eq!(site.state(), HostState::Starting);
+    door.open();
+    let host = start.await.unwrap();
+    assert_eq!(site.state(), HostState::Running);
+    host.shutdown();
+    assert!(ended(&bench, &host).await.graceful());
+}
+
+/// Z2: what ended is still counted.
+pub async fn z2_counters_outlive_their_connections<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    let host = site.start(&bench, vec![Arc::new(Lab::new())]).await;
+    let base = bench.inner().ios();
+    for _ in 0..3 {
+        let mut peer = Peer::connect(&bench, &site.location).await;
+        let route = peer.lab().await;
+        peer.text(route, "x").await;
+        drop(peer);
+    }
+    bench.inner().until("their ends", || bench.inner().ios() == base).await;
+    let counters = host.counters().unwrap();
+    assert_eq!((counters.dispatched, counters.routes), (3, 3));
+    host.shutdown();
+    assert!(ended(&bench, &host).await.graceful());
+    bench.inner().until("the hub's end", || host.counters().is_none()).await;
+}
+
+/// B120: 40 accepts that fail are 40 pauses, not a spin; who is connected is served all the while, and accepting goes on afterwards.
+pub async fn b120_a_failing_accept_pauses_and_goes_on<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    let drought = Drought::new(bench.clone());
+    let host = Host::start(drought.clone(), site.config(), vec![Arc::new(Lab::new())]).await.unwrap();
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    let route = peer.lab().await;
+    drought.begin();
+    let late = TcpStream::connect((Ipv4Addr::LOCALHOST, host.port())).unwrap();
+    for round in 1..=40 {
+        peer.during(bench.inner().until("a failure", || drought.failures() >= round)).await;
+        for _ in 0..5 {
+            peer.during(bench.inner().pause()).await;
+        }
+        assert_eq!(drought.failures(), round, "one try, then a pause");
+        assert_eq!(peer.text(route, "served").await, "served");
+        bench.advance(Duration::from_millis(100));
+    }
+    let before = bench.inner().ios();
+    drought.end();
+    peer.during(bench.inner().until("an accept", || {
+        bench.advance(Duration::from_millis(100));
+        bench.inner().ios() > before
+    }))
+    .await;
+    drop((peer, late));
+    host.shutdown();
+    assert!(ended(&bench, &host).await.graceful());
+}
+
+/// B085, B136.
+pub async fn b085_a_peer_that_takes_nothing_is_cut_off_and_that_is_graceful<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    let host = site.start(&bench, vec![Arc::new(Lab::new())]).await;
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    let route = peer.lab().await;
+    for _ in 0..4 {
+        peer.start(route, r#"{"do":"big","size":16000000}"#, false);
+    }
+    peer.flushed().await;
+    for _ in 0..50 {
+        bench.inner().pause().await;
+    }
+    host.shutdown();
+    let end = ended(&bench, &host).await;
+    assert!(end.graceful(), "{end:?}");
+    drop(peer);
+}
+
+/// B086, B131: parked readers do not delay the end; H5: no frame for them.
+pub async fn b086_a_socket_without_a_handshake_does_not_delay_the_end<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    let host = site.start(&bench, vec![Arc::new(Lab::new())]).await;
+    let before = bench.inner().ios();
+    let mut silent = TcpStream::connect((Ipv4Addr::LOCALHOST, host.port())).unwrap();
+    bench.inner().until("an accept", || bench.inner().ios() == before + 1).await;
+    host.shutdown();
+    let end = host.wait().await; // without the clock: nothing waits for a deadline
+    assert!(end.graceful());
+    assert!(matches!(silent.read(&mut [0; 1]), Ok(0) | Err(_)));
+}
+
+/// A8, V11, V39, B106: slots come back however a handshake ends.
+pub async fn a8_over_the_handshake_slots_a_socket_is_closed_without_a_read<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    let mut config = site.config();
+    config.limits.handshakes = 2;
+    let host = site.try_start(&bench, config, vec![Arc::new(Lab::new())]).await.unwrap();
+    let before = bench.inner().ios();
+    let dial = || TcpStream::connect((Ipv4Addr::LOCALHOST, host.port())).unwrap();
+    for round in 0..3 {
+        let (mut first, mut second) = (dial(), dial());
+        bench.inner().until("two accepts", || bench.inner().ios() == before + 2).await;
+        let mut third = dial();
+        let read = bench.blocking(move || third.read(&mut [0; 1])).await.unwrap();
+        assert!(matches!(read, Ok(0)), "closed, not reset: {read:?}");
+        assert_eq!(bench.inner().ios(), before + 2, "the others stay");
+        match round {
+            // A6: garbage.
+            0 => {
+                first.write_all(&[0xff; 8]).unwrap();
+                second.write_all(&[4, 0, 0, 0, b'n', b'u', b'l', b'l']).unwrap();
+            }
+            1 => drop((first, second)),
+            // A5: silence, and a byte too few.
+            _ => {
+                first.write_all(&[4, 0, 0, 0, b'n']).unwrap();
+                bench.advance(Duration::from_secs(2));
+            }
+        }
+        bench.inner().until("two slots", || bench.inner().ios() == before).await;
+    }
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    peer.lab().await;
+    drop(peer);
+    host.shutdown();
+    assert!(ended(&bench, &host).await.graceful());
+}
+
+/// B122, B126.
+pub async fn b122_a_thousand_resets_leave_nothing<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let mut puppet = Puppet::new("lab", &log);
+    puppet.handle = Box::new(|cx| match cx.body().len() {
+        0 => Handled::Future(Box::pin(pending())),
+        _ => Reply::text(vec![7; 100_000]).into(),
+    });
+    let host = site.start(&bench, vec![Arc::new(puppet)]).await;
+    let (tasks, ios) = (bench.inner().tasks(), bench.inner().ios());
+    const ROUNDS: usize = 250;
+    for _ in 0..ROUNDS {
+        let mut peer = Peer::connect(&bench, &site.location).await;
+        let route = peer.lab().await;
+        peer.start(route, "", false);
+        peer.start(route, "x", false);
+        peer.flushed().await;
+        drop(peer); // with unread input: a reset
+    }
+    bench
+        .inner()
+        .until("the baseline", || {
+            log.count("lab gone") == ROUNDS && bench.inner().tasks() == tasks && bench.inner().ios() == ios
+        })
+        .await;
+    assert_eq!(log.count("lab bind"), ROUNDS);
+    host.shutdown();
+    assert!(ended(&bench, &host).await.graceful());
+}
+
+/// AE9, H5.
+pub async fn health_stays_inside_and_a_failing_probe_is_counted<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let mut all = puppets(&log, &["a", "b", "c"]);
+    all[1].health = Box::new(|| Box::pin(std::future::ready(Health::Degraded("slow disk".into()))));
+    all[2].health = Box::new(|| panic!("secret: in health"));
+    let host = site.start(&bench, components(all)).await;
+    let reports = host.health().await;
+    let reports: Vec<_> = reports.iter().map(|(name, health)| (&**name, health.clone())).collect();
+    assert_eq!(
+        reports,
+        [("a", Some(Health::Serving)), ("b", Some(Health::Degraded("slow disk".into()))), ("c", None)]
+    );
+    host.shutdown();
+    let end = ended(&bench, &host).await;
+    assert_eq!((end.failed, end.failures[0].callback), (1, Callback::Health));
+    assert!(host.health().await.is_empty());
+}

@@ -190,3 +190,11 @@ fn b115_a_handshake_taken_byte_by_byte_is_the_same() {
     fast.extend(take_all(&mut conn));
     assert_eq!(slow, fast);
 }
+
+#[test]
+fn a_refused_control_request_gives_no_body_back() {
+    let mut conn = fresh();
+    let filter = hostwire_core::client::CatalogFilter::new(Some("lab")).unwrap();
+    let error = conn.catalog(T0, filter, super::harness::LATE).unwrap_err();
+    assert_eq!((error.code.as_str(), error.body.len()), ("connection_retired", 0), "not active yet");
+}

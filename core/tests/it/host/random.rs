@@ -111,7 +111,7 @@ impl Player {
                 Event::RouteOpen { id, .. } => match host.registry.claim(self.conn.owner) {
                     Ok(route) => self.binds.push((id, route)),
                     Err(NoChannel) => {
-                        drop(self.conn.inner.reject_route(T0, id, &HostCode::TargetUnavailable.into()))
+                        self.conn.inner.reject_route(T0, id, &HostCode::TargetUnavailable.into()).unwrap();
                     }
                 },
                 Event::RouteClosed { route, .. } => {

@@ -294,10 +294,9 @@ impl Connection {
                 };
                 self.end(now, end);
             }
-            // What is on its way out still goes out: the peer may have closed one side only.
-            Phase::Flushing => self.flushed(now),
             Phase::Lingering { .. } => self.finish(now),
-            Phase::Closed => {}
+            // What is on its way out still goes out: the peer may have closed one side only.
+            Phase::Flushing | Phase::Closed => {}
         }
     }
 

@@ -41,7 +41,7 @@ impl Connection {
                     // H6: whoever is authenticated may; its state says that nothing is handed over.
                     let waits = State::Running { streamed: false };
                     let id = self.admit(corr, Identity::Control(corr), waits, Held::Nothing, permit);
-                    if !self.waiting.is_empty() || !self.try_shutdown(now, id) {
+                    if !self.try_shutdown(now, id) {
                         self.waiting.push_back(id); // H3
                     }
                 }

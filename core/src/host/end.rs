@@ -268,7 +268,6 @@ impl Connection {
     fn keep_only(&mut self, now: Instant, early: Option<Early>) {
         let kept = early.and_then(|early| Some((early.corr, self.outbox.withdraw(early.key)?)));
         self.outbox.discard_unstarted();
-        (self.refusals, self.items) = (0, 0);
         if let Some((corr, body)) = kept {
             self.push(now, Identity::Control(corr), FrameType::Error, false, body, What::Other);
         }

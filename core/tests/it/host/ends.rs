@@ -236,3 +236,16 @@ fn z1_no_secret_and_no_body_is_printed() {
         assert!(!printed.contains(secret), "{printed}");
     }
 }
+
+#[test]
+fn c1_an_early_terminal_that_has_left_is_not_mistaken_for_another_frame() {
+    let mut host = Host::new();
+    let (mut conn, route) = host.routed();
+    let job = conn.start(route);
+    let corr = oversize(&mut conn);
+    assert_eq!(conn.said(), [(corr, "invalid_control_request".into())]);
+    conn.inner.respond(T0, job.id, false, b"in its place in the queue".to_vec().into()).unwrap();
+    conn.inner.handle_eof(T0);
+    assert!(conn.take_bytes().is_empty(), "that correlation stays terminal, and the rest is discarded");
+    assert_eq!(conn.closed().1, CloseReason::Peer(PeerMisbehaved::OversizeDrain));
+}

@@ -270,3 +270,32 @@ fn input_during_the_lease_of_a_negotiation_is_misuse_too() {
     conn.inner.return_body(T0, lease);
     assert_eq!(conn.closed().1, CloseReason::Misuse(ApiMisuse::InputDuringLease));
 }
+
+#[test]
+fn b6_c1_a_pause_never_stands_inside_a_frame() {
+    let mut host = Host::limited(|limits| limits.writer_frames = 1);
+    let mut conn = host.active();
+    let mut bytes = frame(FrameType::Request, 0x02, (0, 0, conn.next()), b"");
+    bytes[..4].copy_from_slice(&70_000_u32.to_le_bytes());
+    conn.feed(&bytes);
+    assert!(conn.inner.interest().read, "its refusal waits, and its body is still to be drained");
+    conn.feed(&vec![0; 70_000]);
+    assert!(!conn.inner.interest().read);
+    assert_eq!(conn.inner.handle_input(T0, &bytes), Ok(0));
+}
+
+#[test]
+fn r5_a_route_that_is_published_while_a_request_on_it_arrives_does_not_take_it() {
+    let mut host = Host::new();
+    let mut conn = host.active();
+    conn.control(OPEN_LAB.as_bytes());
+    let Some(Event::RouteOpen { id, .. }) = conn.inner.poll_event() else { panic!() };
+    let route = host.registry.claim(conn.owner).unwrap();
+    let bytes = conn.request_bytes(route, b"guessed");
+    conn.feed(&bytes[..HEADER + 3]);
+    let Step::Publish(grant) = host.registry.bind_accepted(route) else { panic!() };
+    conn.inner.accept_route(T0, id, grant).unwrap();
+    conn.feed(&bytes[HEADER + 3..]);
+    assert_eq!(conn.said(), [(2, "Response".into()), (3, "unknown_channel".into())]);
+    assert!(conn.events().is_empty(), "nothing of it was kept, so nothing is dispatched");
+}

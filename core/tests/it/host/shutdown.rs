@@ -175,3 +175,14 @@ fn a_real_terminal_counts_until_the_drains_end_and_a_waiting_bind_is_withdrawn()
     conn.inner.handle_eof(T0);
     assert_eq!(conn.closed().1, CloseReason::Drained);
 }
+
+#[test]
+fn h3_whoever_still_waits_at_the_drains_end_gets_its_own_success() {
+    let mut host = Host::new();
+    let (mut owner, mut waiter) = (host.active(), host.active());
+    owner.control(SHUTDOWN);
+    waiter.control(SHUTDOWN);
+    owner.take_bytes();
+    waiter.inner.finish_drain(T0); // nobody told it that the latch has moved
+    assert_eq!(waiter.said(), [(2, "Response".into()), (0, "Goodbye".into())]);
+}

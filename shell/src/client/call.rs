@@ -1,16 +1,20 @@
 //! A unary request under way.
 
+use super::attempts::{Attempts, What};
 use super::request::Request;
 use super::result::{CallError, Evidence, Failure, Reply};
 use super::route::Route;
-use super::shared::{Shared, Ticket};
+use super::shared::Shared;
 use super::slot::Finished;
-use hostwire_core::client::{self as core, OpId};
+use crate::sync::lock;
+use atomic_waker::AtomicWaker;
+use hostwire_core::client::OpId;
 use hostwire_core::outcome::{Outcome, Terminal};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,41 +27,48 @@ use std::time::Duration;
 /// whatever happens to this future: other requests on the connection never see half of it. Dropping takes no lock, waits for
 /// nothing, and works outside a runtime and on any thread.
 ///
+/// **Retries.** While it is polled, it sends the request again where that is proved to be safe (O4): once on a fresh route after
+/// `unknown_channel`, and with backoff after `server_busy`; all within its one deadline, each under a new correlation.
+///
 /// Polled again after its end it stays pending.
 #[must_use = "dropping a call cancels it"]
 pub struct Call {
-    /// Until it has its result: from then on it keeps nothing alive.
-    route: Option<Route>,
-    ticket: Ticket,
+    attempts: Attempts,
+}
+
+/// The attempts of a request on a route.
+pub(super) fn routed(route: Route, request: Request, stream: bool) -> Attempts {
+    let Request { body, binary, priority, patience } = request;
+    let client = route.client();
+    let (managed, policy) = (Arc::clone(client.managed()), client.retry());
+    let deadline = patience.deadline(managed.now(), client.timeouts().request);
+    Attempts::new(
+        managed,
+        What::Routed { route, body: body.into_bytes(), binary, priority, stream },
+        policy,
+        deadline,
+    )
 }
 
 impl Call {
     pub(super) fn new(route: Route, request: Request) -> Self {
-        let Request { body, binary, priority, patience } = request;
-        let (handle, default) = (route.handle(), route.client().timeouts().request);
-        let ticket = route.shared().submit(false, |conn, now| {
-            let deadline = patience.deadline(now, default);
-            conn.request(now, handle, core::Request { body, binary, priority, stream: false, deadline })
-        });
-        Self { route: Some(route), ticket }
+        Self { attempts: routed(route, request, false) }
     }
 
     /// Stops it now: the future then resolves to `not_sent` or `outcome_unknown`, or to the answer if that is there already (X5).
     pub fn cancel(&self) {
-        self.canceller().cancel();
+        self.attempts.stop().cancel();
     }
 
     /// Asks the host to stop it, and waits for proof for at most `time`, which replaces the request's own deadline (X4).
     pub fn cancel_confirmed(&self, time: Duration) {
-        self.canceller().cancel_confirmed(time);
+        self.attempts.stop().cancel_confirmed(time);
     }
 
     /// A handle that stops it from elsewhere, while this is being awaited.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
-        Canceller::new(
-            self.route.as_ref().and_then(|route| Some((Arc::clone(route.shared()), self.ticket.op?))),
-        )
+        Canceller { stop: self.attempts.stop().clone() }
     }
 }
 
@@ -65,11 +76,7 @@ impl Future for Call {
     type Output = Result<Reply, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.route.is_none() {
-            return Poll::Pending;
-        }
-        let Poll::Ready(finished) = self.ticket.slot.poll(cx) else { return Poll::Pending };
-        self.route = None;
+        let Poll::Ready(finished) = self.attempts.poll(cx) else { return Poll::Pending };
         let Finished { outcome, evidence, .. } = finished;
         Poll::Ready(if let Outcome::Terminal(Terminal::Response { binary, body }) = outcome {
             Ok(Reply { binary, body, evidence })
@@ -79,48 +86,90 @@ impl Future for Call {
     }
 }
 
-impl Drop for Call {
-    fn drop(&mut self) {
-        if let (Some(route), Some(_)) = (&self.route, self.ticket.op) {
-            route.shared().abandon(&self.ticket.slot);
-        }
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("route", &self.route).finish_non_exhaustive()
+/// Where to stop a request: it follows the attempts.
+#[derive(Clone, Default)]
+pub(super) struct Stop(Arc<StopState>);
+
+#[derive(Default)]
+struct StopState {
+    set: AtomicBool,
+    waker: AtomicWaker,
+    target: Mutex<Option<(Arc<Shared>, OpId)>>,
+}
+
+impl Stop {
+    /// The attempt that is under way.
+    pub(super) fn aim(&self, target: Option<&(Arc<Shared>, OpId)>) {
+        *lock(&self.0.target) = target.cloned();
+        if self.is_set() {
+            self.cancel(); // it was set in between
+        }
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.set.load(Ordering::Acquire)
+    }
+
+    /// Whether it is set; wakes when it is.
+    pub(super) fn poll(&self, cx: &Context<'_>) -> bool {
+        self.0.waker.register(cx.waker());
+        self.is_set()
+    }
+
+    fn target(&self) -> Option<(Arc<Shared>, OpId)> {
+        self.0.set.store(true, Ordering::Release);
+        self.0.waker.wake();
+        lock(&self.0.target).clone()
+    }
+
+    pub(super) fn cancel(&self) {
+        if let Some((shared, op)) = self.target() {
+            shared.command(|conn, now| {
+                conn.cancel(now, op);
+            });
+        }
+    }
+
+    pub(super) fn cancel_confirmed(&self, time: Duration) {
+        if let Some((shared, op)) = self.target() {
+            shared.command(|conn, now| {
+                conn.confirm_cancel(now, op, now + time);
+            });
+        }
     }
 }
 
 /// Stops one request from elsewhere. Cheap to clone; dropping it does nothing, and it keeps no connection alive.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Canceller {
-    /// None for a request that was refused, or had its result before this was made.
-    target: Option<(Arc<Shared>, OpId)>,
+    stop: Stop,
 }
 
 impl Canceller {
-    pub(super) const fn new(target: Option<(Arc<Shared>, OpId)>) -> Self {
-        Self { target }
+    pub(super) const fn new(stop: Stop) -> Self {
+        Self { stop }
     }
 
     /// As [`Call::cancel`]. After the request's end it does nothing (X5).
     pub fn cancel(&self) {
-        if let Some((shared, op)) = &self.target {
-            shared.command(|conn, now| {
-                conn.cancel(now, *op);
-            });
-        }
+        self.stop.cancel();
     }
 
     /// As [`Call::cancel_confirmed`].
     pub fn cancel_confirmed(&self, time: Duration) {
-        if let Some((shared, op)) = &self.target {
-            shared.command(|conn, now| {
-                conn.confirm_cancel(now, *op, now + time);
-            });
-        }
+        self.stop.cancel_confirmed(time);
+    }
+}
+
+impl fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Canceller").field("set", &self.stop.is_set()).finish()
     }
 }
 

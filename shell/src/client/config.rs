@@ -3,6 +3,7 @@
 use crate::discovery::{Environment, LocationError, Place, SnapshotError};
 use crate::runtime::BlockingLost;
 use hostwire_core::auth::DaemonId;
+use hostwire_core::client::session::RetryPolicy;
 use hostwire_core::client::{ConfigError, Stage};
 use hostwire_core::fault::CloseReason;
 use hostwire_core::limits::{ClientLimits, ClientTimeouts};
@@ -31,6 +32,10 @@ pub struct ClientConfig {
     pub limits: ClientLimits,
     /// Durations (protocol.md §15).
     pub timeouts: ClientTimeouts,
+    /// What is sent again by itself (O4); [`RetryPolicy::NONE`] for nothing.
+    pub retry: RetryPolicy,
+    /// Whether operations that need a connection make another when one has ended (K4).
+    pub reconnect: bool,
 }
 
 impl Default for ClientConfig {
@@ -42,6 +47,8 @@ impl Default for ClientConfig {
             consumer: Consumer::FromEnvironment,
             limits: ClientLimits::default(),
             timeouts: ClientTimeouts::default(),
+            retry: RetryPolicy::default(),
+            reconnect: true,
         }
     }
 }

@@ -1,16 +1,19 @@
 //! Control operations under way: opening a route, the catalog, the host's shutdown.
 
+use super::attempts::{Attempts, What};
 use super::call::failure;
 use super::handle::Client;
 use super::result::{CallError, Evidence};
 use super::route::Route;
-use super::shared::Ticket;
 use super::slot::Finished;
-use hostwire_core::control::CatalogReply;
+use hostwire_core::client::CatalogFilter;
+use hostwire_core::control::{CatalogReply, RouteOpen};
 use hostwire_core::outcome::{Outcome, Terminal};
+use hostwire_core::time::Instant;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// A `route.open` under way: a future of the route.
@@ -22,12 +25,14 @@ use std::task::{Context, Poll};
 #[must_use = "dropping it gives the route up"]
 #[derive(Debug)]
 pub struct Opening {
+    open: RouteOpen,
     call: ControlCall<()>,
 }
 
 impl Opening {
-    pub(super) const fn new(client: Client, ticket: Ticket) -> Self {
-        Self { call: ControlCall { client, ticket, done: false, read: |_, _| Ok(()) } }
+    pub(super) fn new(client: &Client, open: RouteOpen, deadline: Instant) -> Self {
+        let call = ControlCall::new(client, What::Open(open.clone()), deadline, |_, _| Ok(()));
+        Self { open, call }
     }
 }
 
@@ -35,10 +40,10 @@ impl Future for Opening {
     type Output = Result<Route, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(finished) = self.call.poll_finished(cx) else { return Poll::Pending };
+        let Poll::Ready((client, finished)) = self.call.poll_finished(cx) else { return Poll::Pending };
         let Finished { outcome, evidence, route } = finished;
         Poll::Ready(match route {
-            Some(guard) => Ok(Route::new(self.call.client.clone(), guard)),
+            Some(guard) => Ok(Route::new(client, self.open.clone(), guard)),
             None => Err(failure(outcome, evidence)),
         })
     }
@@ -52,54 +57,53 @@ impl Future for Opening {
 /// for nothing, works anywhere.
 #[must_use = "dropping it gives the answer up"]
 pub struct ControlCall<T> {
-    client: Client,
-    ticket: Ticket,
-    done: bool,
+    /// Until it has its result: from then on it keeps nothing alive.
+    client: Option<Client>,
+    attempts: Attempts,
     read: fn(Outcome, Evidence) -> Result<T, CallError>,
 }
 
 impl ControlCall<CatalogReply> {
-    pub(super) const fn catalog(client: Client, ticket: Ticket) -> Self {
-        Self {
-            client,
-            ticket,
-            done: false,
-            read: |outcome, evidence| {
-                if let Outcome::Terminal(Terminal::Catalog(catalog)) = outcome {
-                    Ok(catalog)
-                } else {
-                    Err(failure(outcome, evidence))
-                }
-            },
-        }
+    pub(super) fn catalog(client: &Client, filter: CatalogFilter, deadline: Instant) -> Self {
+        Self::new(client, What::Catalog(filter), deadline, |outcome, evidence| {
+            if let Outcome::Terminal(Terminal::Catalog(catalog)) = outcome {
+                Ok(catalog)
+            } else {
+                Err(failure(outcome, evidence))
+            }
+        })
     }
 }
 
 impl ControlCall<Evidence> {
-    pub(super) const fn shutdown(client: Client, ticket: Ticket) -> Self {
-        Self {
-            client,
-            ticket,
-            done: false,
-            read: |outcome, evidence| {
-                if let Outcome::Terminal(Terminal::ShutdownCommitted) = outcome {
-                    Ok(evidence)
-                } else {
-                    Err(failure(outcome, evidence))
-                }
-            },
-        }
+    pub(super) fn shutdown(client: &Client, deadline: Instant) -> Self {
+        Self::new(client, What::Shutdown, deadline, |outcome, evidence| {
+            if let Outcome::Terminal(Terminal::ShutdownCommitted) = outcome {
+                Ok(evidence)
+            } else {
+                Err(failure(outcome, evidence))
+            }
+        })
     }
 }
 
 impl<T> ControlCall<T> {
-    fn poll_finished(&mut self, cx: &Context<'_>) -> Poll<Finished> {
-        if self.done {
+    fn new(
+        client: &Client,
+        what: What,
+        deadline: Instant,
+        read: fn(Outcome, Evidence) -> Result<T, CallError>,
+    ) -> Self {
+        let attempts = Attempts::new(Arc::clone(client.managed()), what, client.retry(), deadline);
+        Self { client: Some(client.clone()), attempts, read }
+    }
+
+    fn poll_finished(&mut self, cx: &mut Context<'_>) -> Poll<(Client, Finished)> {
+        if self.client.is_none() {
             return Poll::Pending;
         }
-        let polled = self.ticket.slot.poll(cx);
-        self.done = polled.is_ready();
-        polled
+        let Poll::Ready(finished) = self.attempts.poll(cx) else { return Poll::Pending };
+        self.client.take().map_or(Poll::Pending, |client| Poll::Ready((client, finished)))
     }
 }
 
@@ -107,23 +111,15 @@ impl<T> Future for ControlCall<T> {
     type Output = Result<T, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(Finished { outcome, evidence, .. }) = self.poll_finished(cx) else {
+        let Poll::Ready((_, Finished { outcome, evidence, .. })) = self.poll_finished(cx) else {
             return Poll::Pending;
         };
         Poll::Ready((self.read)(outcome, evidence))
     }
 }
 
-impl<T> Drop for ControlCall<T> {
-    fn drop(&mut self) {
-        if !self.done && self.ticket.op.is_some() {
-            self.client.shared().abandon(&self.ticket.slot);
-        }
-    }
-}
-
 impl<T> fmt::Debug for ControlCall<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControlCall").field("done", &self.done).finish_non_exhaustive()
+        f.debug_struct("ControlCall").field("done", &self.client.is_none()).finish_non_exhaustive()
     }
 }

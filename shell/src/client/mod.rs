@@ -1,6 +1,6 @@
 //! The client: discover the host, prove each to the other, open routes, ask, and know the truth about each request.
 //!
-//! Everything here is a handle; one task per generation does the work, on whatever [`Runtime`](crate::Runtime) the client was made
+//! Everything here is a handle; one task per client does the work, on whatever [`Runtime`](crate::Runtime) the client was made
 //! on. The handles themselves need no runtime and can be used and dropped on any thread.
 //!
 //! | handle | dropping it |
@@ -14,10 +14,12 @@
 //!
 //! No drop takes a lock, spawns or waits.
 
+mod attempts;
 mod call;
 mod config;
 mod control;
 mod handle;
+mod managed;
 mod request;
 mod result;
 mod route;
@@ -28,8 +30,9 @@ mod stream;
 pub use call::{Call, Canceller};
 pub use config::{ClientConfig, ConnectError, Consumer};
 pub use control::{ControlCall, Opening};
-pub use handle::Client;
-pub use hostwire_core::client::Item;
+pub use handle::{Client, Generations};
+pub use hostwire_core::client::session::RetryPolicy;
+pub use hostwire_core::client::{CatalogFilter, Item};
 pub use request::{Patience, Request};
 pub use result::{CallError, Evidence, Failure, Reply, StreamEnd};
 pub use route::Route;

@@ -1,15 +1,20 @@
 //! Routes: where requests go.
 
+use super::attempts::{Attempts, What};
 use super::call::Call;
 use super::handle::Client;
 use super::request::Request;
 use super::shared::Shared;
 use super::stream::ResponseStream;
+use crate::sync::lock;
 use hostwire_core::auth::DaemonId;
+use hostwire_core::control::RouteOpen;
+use hostwire_core::time::Instant;
 use hostwire_core::wire::RouteHandle;
 use std::fmt;
-use std::sync::Arc;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A route in the table of its generation.
 #[derive(Debug)]
@@ -57,29 +62,55 @@ impl Drop for RouteGuard {
 /// **Drop.** When the last clone is gone, and no [`Call`] or [`ResponseStream`] of it lives, the route is closed: its `Goodbye`
 /// goes out behind what was sent before. Dropping waits for nothing, takes no lock, and works outside a runtime and on any
 /// thread. A route keeps its client's generation alive.
+/// It belongs to one generation and ends with it (K1): from then on its requests are refused, `not_sent`; ask the client for another.
 #[derive(Clone)]
 pub struct Route {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    guard: RouteGuard,
+    shared: Arc<Shared>,
     client: Client,
+    /// How to ask for it again (O4).
+    open: RouteOpen,
+    live: Mutex<RouteGuard>,
 }
 
 impl Route {
-    pub(super) fn new(client: Client, guard: RouteGuard) -> Self {
-        Self { inner: Arc::new(Inner { guard, client }) }
+    pub(super) fn new(client: Client, open: RouteOpen, guard: RouteGuard) -> Self {
+        let shared = Arc::clone(&guard.shared);
+        Self { inner: Arc::new(Inner { shared, client, open, live: Mutex::new(guard) }) }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.inner.guard.shared
+        &self.inner.shared
     }
 
-    /// Channel and epoch: the route's identity within its incarnation (O7).
+    /// The host does not know this route any more: asks for a fresh one in its place, once for all that find the old one gone. Returns
+    /// whether there is one.
+    pub(super) async fn reopen(&self, gone: RouteHandle, deadline: Instant) -> bool {
+        let Inner { shared, client, open, live } = &*self.inner;
+        if lock(live).slot.handle != gone {
+            return true;
+        }
+        let what = What::Open(open.clone());
+        let mut attempts = Attempts::new(Arc::clone(client.managed()), what, client.retry(), deadline);
+        let opened = poll_fn(|cx| attempts.poll(cx)).await.route;
+        // K1: another generation's route is another route.
+        let Some(fresh) = opened.filter(|fresh| Arc::ptr_eq(&fresh.shared, shared)) else { return false };
+        let surplus = {
+            let mut live = lock(live);
+            if live.slot.handle == gone { std::mem::replace(&mut *live, fresh) } else { fresh }
+        };
+        drop(surplus);
+        true
+    }
+
+    /// Channel and epoch: the route's identity within its incarnation (O7). It changes when the route had to be opened again after
+    /// `unknown_channel`.
     #[must_use]
     pub fn handle(&self) -> RouteHandle {
-        self.inner.guard.slot.handle
+        lock(&self.inner.live).slot.handle
     }
 
     /// The incarnation of the host that the route belongs to (O7). A request of unknown outcome may be repeated by an application

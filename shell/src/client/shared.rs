@@ -27,13 +27,44 @@ use std::task::{Context, Poll, Waker};
 
 pub(super) struct Shared {
     state: Mutex<State>,
-    signal: Signal,
+    root: Arc<Root>,
     /// Some slot or route is flagged as abandoned.
     dropped: AtomicBool,
+    /// Where every generation of the client ends.
+    farewell: AtomicBool,
+    daemon_id: DaemonId,
+}
+
+/// What all generations of a client share, and a dropped handle can reach without a lock.
+pub(super) struct Root {
+    pub(super) signal: Signal,
     /// The last handle of the client is gone.
     orphaned: AtomicBool,
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
-    daemon_id: DaemonId,
+}
+
+impl Root {
+    pub(super) fn new<R: Runtime>(runtime: R) -> Arc<Self> {
+        Arc::new(Self {
+            signal: Signal::default(),
+            orphaned: AtomicBool::new(false),
+            clock: Box::new(move || runtime.now()),
+        })
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        (self.clock)()
+    }
+
+    /// Notes that the last handle is gone. Takes no lock.
+    pub(super) fn orphan(&self) {
+        self.orphaned.store(true, Ordering::Release);
+        self.signal.raise();
+    }
+
+    pub(super) fn is_orphaned(&self) -> bool {
+        self.orphaned.load(Ordering::Acquire)
+    }
 }
 
 struct State {
@@ -76,10 +107,58 @@ impl Delivery {
     }
 }
 
-/// A request in the table, or one that was refused and has its result already.
+/// A request in the table, or one that was refused and has its result already. Dropping it gives the request up, without a lock.
 pub(super) struct Ticket {
-    pub(super) slot: Arc<Slot>,
-    pub(super) op: Option<OpId>,
+    slot: Arc<Slot>,
+    /// Until its result is taken.
+    op: Option<(Arc<Shared>, OpId)>,
+    /// The route that it was sent on.
+    route: Option<RouteHandle>,
+}
+
+impl Ticket {
+    /// A request that was never made.
+    pub(super) fn settled(finished: Finished) -> Self {
+        Self { slot: Arc::new(Slot::settled(finished)), op: None, route: None }
+    }
+
+    pub(super) fn on(mut self, route: RouteHandle) -> Self {
+        self.route = Some(route);
+        self
+    }
+
+    pub(super) const fn route(&self) -> Option<RouteHandle> {
+        self.route
+    }
+
+    /// Where the request is, while it has no result.
+    pub(super) const fn target(&self) -> Option<&(Arc<Shared>, OpId)> {
+        self.op.as_ref()
+    }
+
+    pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Finished> {
+        let polled = self.slot.poll(cx);
+        if polled.is_ready() {
+            self.op = None;
+        }
+        polled
+    }
+
+    /// The next item; `Ended` when only the result is left.
+    pub(super) fn poll_item(&mut self, cx: &Context<'_>) -> StreamPoll {
+        let Some((shared, op)) = &self.op else { return StreamPoll::Ended };
+        self.slot.listen(cx);
+        shared.take_item(*op)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some((shared, _)) = &self.op {
+            self.slot.abandon();
+            shared.look_for_dropped();
+        }
+    }
 }
 
 impl fmt::Debug for Shared {
@@ -89,8 +168,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(super) fn new<R: Runtime>(runtime: &R, conn: Connection, daemon_id: DaemonId) -> Arc<Self> {
-        let runtime = runtime.clone();
+    pub(super) fn new(root: Arc<Root>, conn: Connection, daemon_id: DaemonId) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 conn,
@@ -100,16 +178,15 @@ impl Shared {
                 closed: None,
                 waiting: Vec::new(),
             }),
-            signal: Signal::default(),
+            root,
             dropped: AtomicBool::new(false),
-            orphaned: AtomicBool::new(false),
-            clock: Box::new(move || runtime.now()),
+            farewell: AtomicBool::new(false),
             daemon_id,
         })
     }
 
     pub(super) fn now(&self) -> Instant {
-        (self.clock)()
+        self.root.now()
     }
 
     pub(super) const fn daemon_id(&self) -> DaemonId {
@@ -120,7 +197,7 @@ impl Shared {
         lock(&self.state).conn.counters()
     }
 
-    const fn evidence(&self, bytes_handed: u64, attempts: u32) -> Evidence {
+    pub(super) const fn evidence(&self, bytes_handed: u64, attempts: u32) -> Evidence {
         Evidence { bytes_handed, attempts, daemon_id: self.daemon_id }
     }
 
@@ -146,17 +223,17 @@ impl Shared {
                         let before = place.replace(Entry { op, slot: Arc::clone(&slot), stream });
                         later.extend(before.map(|entry| Delivery::Drop(entry.slot)));
                     }
-                    Ticket { slot, op: Some(op) }
+                    Ticket { slot, op: Some((Arc::clone(shared), op)), route: None }
                 }
                 Err(SubmitError { code, body }) => {
                     let outcome = Outcome::NotSent { code, body };
                     let finished = Finished { outcome, evidence: shared.evidence(0, 0), route: None };
-                    Ticket { slot: Arc::new(Slot::settled(finished)), op: None }
+                    Ticket::settled(finished)
                 }
             }
         });
         if ticket.op.is_some() {
-            self.signal.raise();
+            self.root.signal.raise();
         }
         ticket
     }
@@ -168,7 +245,7 @@ impl Shared {
             command(&mut state.conn, now);
             shared.collect(state, later);
         });
-        self.signal.raise();
+        self.root.signal.raise();
     }
 
     /// The front of a stream. `Ended` leaves nothing of it in the table.
@@ -184,36 +261,25 @@ impl Shared {
         })
     }
 
-    /// Notes that a request's handle is gone. Takes no lock.
-    pub(super) fn abandon(&self, slot: &Slot) {
-        slot.abandon();
-        self.look_for_dropped();
-    }
-
     /// Some flag was set.
     pub(super) fn look_for_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
-        self.signal.raise();
-    }
-
-    /// Notes that the last handle is gone. Takes no lock.
-    pub(super) fn orphan(&self) {
-        self.orphaned.store(true, Ordering::Release);
-        self.signal.raise();
+        self.root.signal.raise();
     }
 
     pub(super) fn is_live(&self, route: RouteHandle) -> bool {
         lock(&self.state).conn.is_live(route)
     }
 
-    /// Ready when routes can be opened, or never will.
-    pub(super) fn poll_ready(&self, cx: &Context<'_>) -> Poll<Result<(), (CloseReason, Stage)>> {
-        let mut state = lock(&self.state);
-        match state.closed {
-            Some(end) => Poll::Ready(Err(end)),
-            None if state.ready => Poll::Ready(Ok(())),
-            None => state.wait(cx),
-        }
+    /// Whether routes can be opened, and if the generation has ended, why and how far it had come.
+    pub(super) fn standing(&self) -> (bool, Option<(CloseReason, Stage)>) {
+        let state = lock(&self.state);
+        (state.ready, state.closed)
+    }
+
+    /// Whether a terminal was received: the generation has been useful (K3).
+    pub(super) fn was_useful(&self) -> bool {
+        lock(&self.state).conn.counters().settlements.terminal > 0
     }
 
     /// Ready when the generation has ended.
@@ -295,7 +361,7 @@ impl Shared {
                 shared.collect(state, later);
             });
         }
-        if self.orphaned.swap(false, Ordering::AcqRel) {
+        if self.root.is_orphaned() && !self.farewell.swap(true, Ordering::AcqRel) {
             self.command(Connection::shutdown); // G3: as a local close, and nobody waits
         }
     }
@@ -367,15 +433,20 @@ impl Drop for EndGuard {
     }
 }
 
-/// The generation's task: the only one, whatever is asked of it.
-pub(super) async fn drive<R: Runtime>(mut driver: Driver<R>, shared: Arc<Shared>) {
+/// Drives the generation to its end; `announce` is told once when it is ready.
+pub(super) async fn drive<R: Runtime>(mut driver: Driver<R>, shared: Arc<Shared>, announce: impl FnOnce()) {
     let end = EndGuard(Arc::clone(&shared));
     let mut seat = ClientSeat { shared: Arc::clone(&shared), later: Vec::new() };
+    let mut announce = Some(announce);
     poll_fn(|cx| {
         // Before the flags are looked at, so that one set from here on wakes.
-        shared.signal.listen(cx);
+        shared.root.signal.listen(cx);
         shared.take_dropped();
-        driver.poll(cx, &shared.signal, &mut seat)
+        let polled = driver.poll(cx, &shared.root.signal, &mut seat);
+        if announce.is_some() && shared.standing().0 {
+            announce.take().into_iter().for_each(|announce| announce());
+        }
+        polled
     })
     .await;
     drop(driver);

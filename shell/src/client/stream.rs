@@ -1,17 +1,16 @@
 //! A streamed answer under way.
 
-use super::call::{Canceller, failure};
+use super::attempts::Attempts;
+use super::call::{Canceller, failure, routed};
 use super::request::Request;
 use super::result::{CallError, StreamEnd};
 use super::route::Route;
-use super::shared::Ticket;
 use super::slot::Finished;
 use futures_core::Stream;
-use hostwire_core::client::{self as core, Item, StreamPoll};
+use hostwire_core::client::{Item, StreamPoll};
 use hostwire_core::outcome::{Outcome, Terminal};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -25,64 +24,49 @@ use std::time::Duration;
 ///
 /// **Drop.** Dropping it cancels the request, as for a [`Call`](super::Call), and frees its unread items at once (B5). Dropping
 /// takes no lock, waits for nothing, and works outside a runtime and on any thread.
+/// **Retries** as for a [`Call`](super::Call), as long as no item has been handed over.
 #[must_use = "dropping a stream cancels it"]
 pub struct ResponseStream {
-    /// Until its end: from then on it keeps nothing alive.
-    route: Option<Route>,
-    ticket: Ticket,
+    attempts: Attempts,
     state: State,
 }
 
 enum State {
-    /// The core may have items.
     Reading,
-    /// All items are read, the result is not there yet.
-    Read,
     /// The end.
     Ended(Option<StreamEnd>),
 }
 
 impl ResponseStream {
     pub(super) fn new(route: Route, request: Request) -> Self {
-        let Request { body, binary, priority, patience } = request;
-        let (handle, default) = (route.handle(), route.client().timeouts().request);
-        let ticket = route.shared().submit(true, |conn, now| {
-            let deadline = patience.deadline(now, default);
-            conn.request(now, handle, core::Request { body, binary, priority, stream: true, deadline })
-        });
-        Self { route: Some(route), ticket, state: State::Reading }
+        Self { attempts: routed(route, request, true), state: State::Reading }
     }
 
     /// Polls for the next item: see [`ResponseStream`].
     pub fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Item, CallError>>> {
-        if let State::Reading = self.state {
-            let (Some(op), Some(route)) = (self.ticket.op, &self.route) else {
-                self.state = State::Read;
-                return self.poll_end(cx);
-            };
-            self.ticket.slot.listen(cx);
-            match route.shared().take_item(op) {
+        loop {
+            if let State::Ended(_) = self.state {
+                return Poll::Ready(None); // B062
+            }
+            match self.attempts.poll_item(cx) {
                 StreamPoll::Item(item) => return Poll::Ready(Some(Ok(item))),
                 StreamPoll::Pending => return Poll::Pending,
-                StreamPoll::Ended => self.state = State::Read,
+                StreamPoll::Ended => {}
             }
+            // All that had come is read: what is left is the end, or another attempt.
+            let finished = match self.attempts.poll_end(cx) {
+                Poll::Ready(Some(finished)) => finished,
+                Poll::Ready(None) => continue,
+                Poll::Pending => return Poll::Pending,
+            };
+            let Finished { outcome, evidence, .. } = finished;
+            if let Outcome::Terminal(Terminal::StreamEnd { items }) = outcome {
+                self.state = State::Ended(Some(StreamEnd { items, evidence }));
+                return Poll::Ready(None);
+            }
+            self.state = State::Ended(None);
+            return Poll::Ready(Some(Err(failure(outcome, evidence))));
         }
-        self.poll_end(cx)
-    }
-
-    fn poll_end(&mut self, cx: &Context<'_>) -> Poll<Option<Result<Item, CallError>>> {
-        if let State::Ended(_) = self.state {
-            return Poll::Ready(None); // B062
-        }
-        let Poll::Ready(Finished { outcome, evidence, .. }) = self.ticket.slot.poll(cx) else {
-            return Poll::Pending;
-        };
-        if let Outcome::Terminal(Terminal::StreamEnd { items }) = outcome {
-            self.state = State::Ended(Some(StreamEnd { items, evidence }));
-            return Poll::Ready(None);
-        }
-        self.state = State::Ended(None);
-        Poll::Ready(Some(Err(failure(outcome, evidence))))
     }
 
     /// The next item: see [`ResponseStream`]. Cancel safe.
@@ -94,27 +78,25 @@ impl ResponseStream {
     #[must_use]
     pub const fn outcome(&self) -> Option<Option<StreamEnd>> {
         match self.state {
-            State::Reading | State::Read => None,
+            State::Reading => None,
             State::Ended(end) => Some(end),
         }
     }
 
     /// Stops it now. Items that have arrived stay readable, in order, before the end is reported (B5).
     pub fn cancel(&self) {
-        self.canceller().cancel();
+        self.attempts.stop().cancel();
     }
 
     /// Asks the host to stop it, and waits for proof for at most `time` (X4).
     pub fn cancel_confirmed(&self, time: Duration) {
-        self.canceller().cancel_confirmed(time);
+        self.attempts.stop().cancel_confirmed(time);
     }
 
     /// A handle that stops it from elsewhere.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
-        Canceller::new(
-            self.route.as_ref().and_then(|route| Some((Arc::clone(route.shared()), self.ticket.op?))),
-        )
+        Canceller::new(self.attempts.stop().clone())
     }
 }
 
@@ -126,19 +108,8 @@ impl Stream for ResponseStream {
     }
 }
 
-impl Drop for ResponseStream {
-    fn drop(&mut self) {
-        if let (State::Reading, Some(route), Some(_)) = (&self.state, &self.route, self.ticket.op) {
-            route.shared().abandon(&self.ticket.slot);
-        }
-    }
-}
-
 impl fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseStream")
-            .field("route", &self.route)
-            .field("outcome", &self.outcome())
-            .finish_non_exhaustive()
+        f.debug_struct("ResponseStream").field("outcome", &self.outcome()).finish_non_exhaustive()
     }
 }

@@ -15,6 +15,7 @@ pub mod connect;
 pub mod drops;
 pub mod faults;
 pub mod host;
+pub mod managed;
 pub mod raw_host;
 pub mod stage;
 pub mod streams;
@@ -84,6 +85,13 @@ macro_rules! suite {
             [b122_a_reset_ends_a_connection_like_the_end_of_its_input]
             [b137_an_answer_before_a_failed_write_is_still_read]
             [v42_a_host_that_breaks_the_protocol_is_left]
+        );
+        $crate::suite!(@module $run, managed:
+            [ae7_the_next_open_finds_the_hosts_next_incarnation]
+            [k4_an_open_waits_for_a_host_no_longer_than_its_deadline]
+            [ae5_a_forgotten_route_is_opened_again_once]
+            [o5_a_busy_host_is_asked_again_within_the_deadline]
+            [a_call_stopped_between_two_attempts_sends_nothing_more]
         );
         $crate::suite!(@module $run, streams:
             [v38_a_stream_has_its_items_in_order_and_one_end]

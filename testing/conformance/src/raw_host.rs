@@ -103,7 +103,11 @@ impl RawHost {
     /// # Panics
     /// If the client does not do its part.
     pub fn authenticate(&mut self) {
-        let Credentials { key, daemon_id, daemon_ver } = credentials();
+        self.authenticate_as(credentials().daemon_id);
+    }
+
+    fn authenticate_as(&mut self, daemon_id: DaemonId) {
+        let Credentials { key, daemon_ver, .. } = credentials();
         let handshake =
             HostHandshake::new(key, daemon_id, &daemon_ver, Nonce::new([3; 32])).expect("a handshake");
         let hello = self.message();
@@ -118,7 +122,15 @@ impl RawHost {
     /// # Panics
     /// If the client does not do its part.
     pub fn set_up(&mut self) {
-        self.authenticate();
+        self.set_up_as(credentials().daemon_id);
+    }
+
+    /// As [`RawHost::set_up`], as another incarnation.
+    ///
+    /// # Panics
+    /// If the client does not do its part.
+    pub fn set_up_as(&mut self, daemon_id: DaemonId) {
+        self.authenticate_as(daemon_id);
         let request = self.frame();
         assert_eq!(request.correlation(), Correlation::FIRST);
         self.respond(&request, &Response::Tcp { reason: None }.encode());

@@ -26,6 +26,9 @@ pub(crate) async fn connect<R: Runtime>(runtime: &R, common: &Common) -> Result<
         role: "hostwire".to_owned(),
         limits: ClientLimits { stream_items: STREAM_ITEMS, ..ClientLimits::default() },
         timeouts: ClientTimeouts { close: CLOSE, ..ClientTimeouts::default() },
+        // Attempts are made, counted and shown one by one here.
+        retry: RetryPolicy::NONE,
+        reconnect: false,
         ..ClientConfig::default()
     };
     let client = Client::connect(runtime, &config).await?;

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 /// Requests and streams between a local host process and its clients
 #[derive(Debug, Parser)]
 #[command(name = "hostwire", version, propagate_version = true, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = false)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: Common,

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod bench;
 mod call;
 mod catalog;
 mod completions;
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Probe,
     /// Play vectors against this build
     Replay(replay::Replay),
+    /// Measure calls on a running host
+    Bench(bench::Bench),
     /// Print a script that completes this program's arguments
     Completions(completions::Completions),
 }
@@ -48,6 +51,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Stop> {
         Command::Stop(stop) => run_on(runtime, Threads::One, stop.prepare(common)?)?,
         Command::Probe => probe::run(&common),
         Command::Replay(replay) => replay.run(&common),
+        Command::Bench(bench) => run_on(runtime, Threads::Many, bench.prepare(common)?)?,
         Command::Completions(completions) => completions.run(),
     };
     exit.map(unless_panicked)

@@ -29,8 +29,8 @@ pub(crate) struct Serve {
     #[arg(long = "limit", value_name = "NAME=VALUE", long_help = LIMIT_HELP)]
     limits: Vec<Limit>,
     /// Probe clients: from one probe to the next, and how long to wait for the answer
-    #[arg(long, value_name = "INTERVAL_MS,TIMEOUT_MS", value_delimiter = ',', num_args = 2)]
-    liveness: Vec<NonZeroU64>,
+    #[arg(long, value_name = "INTERVAL_MS,TIMEOUT_MS")]
+    liveness: Option<Liveness>,
     /// How long one frame may take, in or out
     #[arg(long, value_name = "MS")]
     frame_deadline: Option<NonZeroU64>,
@@ -90,6 +90,22 @@ impl FromStr for Limit {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Liveness {
+    interval: NonZeroU64,
+    timeout: NonZeroU64,
+}
+
+impl FromStr for Liveness {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (interval, timeout) = text.split_once(',').ok_or("not of the form INTERVAL_MS,TIMEOUT_MS")?;
+        let ms = |text: &str| text.parse().map_err(|error| format!("{text}: {error}"));
+        Ok(Self { interval: ms(interval)?, timeout: ms(timeout)? })
+    }
+}
+
 impl Serve {
     pub(crate) fn prepare(self, common: Common) -> Result<Prepared, Stop> {
         let mut config = HostConfig::new(locate(&common)?, DAEMON_VER);
@@ -109,9 +125,10 @@ impl Serve {
             *place = value.get();
         }
         let ms = |time: NonZeroU64| Duration::from_millis(time.get());
-        if let [interval, timeout] = self.liveness[..] {
-            config.timeouts.liveness = Some(LivenessTimes { interval: ms(interval), timeout: ms(timeout) });
-        }
+        config.timeouts.liveness = self.liveness.map(|Liveness { interval, timeout }| LivenessTimes {
+            interval: ms(interval),
+            timeout: ms(timeout),
+        });
         for (given, place) in [
             (self.frame_deadline, &mut config.timeouts.frame),
             (self.auth_deadline, &mut config.timeouts.authentication),

@@ -99,8 +99,10 @@ def collect(families):
         for place, found in ((lines, plain), (proofs, tests)):
             for number, text in found:
                 # A test may cite a rule in its name: `w9_the_version_is_judged_first`.
-                named = re.search(r"\bfn ([a-z]{1,2}[1-9]\d?)_", text) if place is proofs else None
-                cited = set(citations(f"{text} {named.group(1).upper() if named else ''}", families))
+                # Field reports, three digits, may stand among them: `b106_v23_a5_…`.
+                named = re.search(r"\bfn ((?:[a-z]{1,2}[1-9]\d{0,2}_)+)", text) if place is proofs else None
+                names = re.findall(r"[A-Z]{1,2}[1-9]\d?(?=_)", named.group(1).upper()) if named else []
+                cited = set(citations(f"{text} {' '.join(names)}", families))
                 for rule in cited:
                     note(place, rule, path, number)
     for path in sources(".vec"):

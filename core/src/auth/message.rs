@@ -130,6 +130,7 @@ pub(super) struct ClientHello {
 
 impl ClientHello {
     pub(super) fn decode(body: &[u8]) -> Result<Self, ReadError> {
+        // A7: other members are ignored; a repeated one, known or not, is malformed.
         let [nonce, role] = json::parse(body)?.object()?.pick(["client_nonce", "role"]);
         // A4, A6: it has to be a string, and what it says decides nothing.
         role.required()?.string(MAX_MESSAGE_BYTES)?;

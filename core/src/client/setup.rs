@@ -81,6 +81,7 @@ impl Connection {
     /// A whole frame on a candidate that is not active yet. Only its own answers and `Ping` may stand here (N10, N13).
     pub(super) fn on_candidate_frame(&mut self, now: Instant, header: &Header, payload: &Payload) {
         let State::Candidate(candidate) = &mut self.state else { return };
+        // N10: correlation 1 activates, 2 commits; the candidate is routable behind that.
         let step = match (header.kind, header.identity, payload) {
             (FrameType::Response, Identity::Control(corr), Payload::Body(body)) => {
                 candidate.handle_response(corr, body.as_slice(), header.flags.binary)

@@ -111,6 +111,7 @@ fn expect_version(body: Object<'_>, op: &str) -> Result<(), NegotiateError> {
 /// N3: a JSON integer 1..=4,294,967,295.
 fn positive(member: Member<'_>) -> Result<NonZeroU32, ReadError> {
     let value = member.required()?;
+    // N3: zero is out of range, and so is all that is no integer.
     NonZeroU32::new(value.u32()?).ok_or_else(|| value.problem(Problem::OutOfRange))
 }
 

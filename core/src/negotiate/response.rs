@@ -33,6 +33,7 @@ impl FallbackReason {
     /// Whether a client may probe for an upgrade later (N12).
     #[must_use]
     pub const fn permits_upgrade(self) -> bool {
+        // N12: an installed candidate that cannot serve now may serve later; a version will not change.
         match self {
             Self::Unavailable => true,
             Self::CapabilityVersionMismatch => false,

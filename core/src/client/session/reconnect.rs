@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn ae7_another_incarnation_is_reported() {
+    fn ae7_k5_o7_another_incarnation_is_reported() {
         let mut session = Session::new(SessionPolicy::default());
         attempt(&mut session, T0);
         assert!(!session.ready(daemon(1)), "the first is no change");

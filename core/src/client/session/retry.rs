@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn o4_only_what_the_list_names_is_sent_again() {
+    fn o4_ae4_only_what_the_list_names_is_sent_again() {
         use Attempt::{Control, RouteOpen, Routed};
         let again = Verdict::Again(ms(25));
         let table = [

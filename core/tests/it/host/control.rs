@@ -74,7 +74,7 @@ fn v41_c4_c5_unknown_operations_are_unsupported_and_the_connection_goes_on() {
 }
 
 #[test]
-fn v40_the_catalog_lists_all_in_order_or_one_or_none() {
+fn v40_ae10_the_catalog_lists_all_in_order_or_one_or_none() {
     let mut conn = Host::new().active();
     let mut list = |body: &str| {
         conn.control(body.as_bytes());

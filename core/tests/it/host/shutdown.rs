@@ -91,7 +91,7 @@ fn h3_after_the_commit_everyone_who_waits_gets_its_own_success_and_it_begins_onc
 }
 
 #[test]
-fn v47_h6_any_authenticated_client_may_and_nobody_before_that() {
+fn v47_h6_t1_any_authenticated_client_may_and_nobody_before_that() {
     let mut host = Host::new();
     let mut early = host.accept();
     let request = crate::raw::frame(hostwire_core::wire::FrameType::Request, 2, (0, 0, 1), SHUTDOWN);

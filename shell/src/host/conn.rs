@@ -24,7 +24,7 @@ use hostwire_core::wire::{Priority, RouteHandle};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 /// Events that are taken under the lock at once.
@@ -54,8 +54,8 @@ pub(super) struct Conn<R: Runtime> {
 #[derive(Default)]
 struct Book {
     running: HashMap<RequestId, Arc<Slot>>,
-    waiting: Vec<Arc<Slot>>,
-    binding: HashMap<RequestId, RouteHandle>,
+    /// Weak: a context that outlives its request must not keep its connection.
+    waiting: Vec<Weak<Slot>>,
     routes: HashMap<RouteHandle, Arc<Route>>,
 }
 
@@ -145,19 +145,11 @@ impl<R: Runtime> Conn<R> {
     pub(super) fn ended(&self, id: RequestId, answer: Answer) {
         let slot = self.book(|book| {
             let slot = book.running.remove(&id)?;
-            book.waiting.retain(|waiting| !Arc::ptr_eq(waiting, &slot));
+            book.waiting.retain(|waiting| waiting.as_ptr() != Arc::as_ptr(&slot));
             Some(slot)
         });
         drop(slot);
         self.command(|core, now| answer_to(core, now, id, answer));
-    }
-
-    pub(super) fn binding(&self, id: RequestId, handle: RouteHandle) {
-        self.book(|book| book.binding.insert(id, handle));
-    }
-
-    pub(super) fn bound(&self, id: RequestId) {
-        self.book(|book| book.binding.remove(&id));
     }
 
     /// R1: installs the route, then answers. False: the connection has gone, close wins.
@@ -214,8 +206,9 @@ impl<R: Runtime> Link for Conn<R> {
 
     fn wait_for_room(&self, slot: &Arc<Slot>) {
         self.book(|book| {
-            if !book.waiting.iter().any(|waiting| Arc::ptr_eq(waiting, slot)) {
-                book.waiting.push(Arc::clone(slot));
+            let slot = Arc::downgrade(slot);
+            if !book.waiting.iter().any(|waiting| waiting.ptr_eq(&slot)) {
+                book.waiting.push(slot);
             }
         });
     }
@@ -255,11 +248,6 @@ impl<R: Runtime> Task<R> {
         let conn = &self.conn;
         match event {
             Event::RouteOpen { id, open, component, .. } => route::open(conn, id, *open, component),
-            Event::RouteOpenWithdrawn { id } => {
-                if let Some(handle) = conn.book(|book| book.binding.get(&id).copied()) {
-                    let _ = conn.hub.registry().close(handle); // close wins: the bind's end publishes nothing
-                }
-            }
             Event::Request { id, route, binary, priority, body, permit, .. } => {
                 self.dispatch(now, id, route, (binary, priority, body), permit);
             }
@@ -276,11 +264,12 @@ impl<R: Runtime> Task<R> {
             }
             Event::Room => {
                 let waiting = conn.book(|book| std::mem::take(&mut book.waiting));
-                waiting.iter().for_each(|slot| slot.room());
+                waiting.iter().filter_map(Weak::upgrade).for_each(|slot| slot.room());
             }
             Event::ShutdownCommitted => conn.hub.commit(),
             Event::ShutdownReopened => conn.hub.conns().iter().for_each(|conn| conn.latch_moved()),
-            Event::Active | Event::Closed { .. } => {}
+            // A bind whose connection is gone finds that out when it is to be published.
+            Event::Active | Event::RouteOpenWithdrawn { .. } | Event::Closed { .. } => {}
             // Nothing is installed beside `tcp`.
             Event::CandidateWanted { .. } | _ => conn.command(Connection::decline_candidate),
         }

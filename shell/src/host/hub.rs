@@ -37,7 +37,7 @@ pub(super) struct Hub<R: Runtime> {
     pub(super) core: Arc<Shared>,
     pub(super) timeouts: HostTimeouts,
     pub(super) failures: Arc<Failures>,
-    /// Rung when a connection, a route or a task has ended, and when the shutdown is committed.
+    /// Rung when the shutdown is committed, and from then on when a connection, a route or a task has ended.
     pub(super) bell: Bell,
     members: Mutex<Vec<Member>>,
     registry: Mutex<Registry>,
@@ -134,7 +134,7 @@ impl<R: Runtime> Hub<R> {
             left
         };
         drop(left);
-        self.bell.ring();
+        self.ring_if_draining();
     }
 
     pub(super) fn conns(&self) -> Vec<Arc<Conn<R>>> {
@@ -158,7 +158,7 @@ impl<R: Runtime> Hub<R> {
     pub(super) fn remove_route(&self, handle: RouteHandle) {
         let removed = lock(&self.routes).remove(&handle);
         drop(removed);
-        self.bell.ring();
+        self.ring_if_draining();
     }
 
     pub(super) fn no_routes(&self) -> bool {
@@ -179,12 +179,20 @@ impl<R: Runtime> Hub<R> {
 
     pub(super) fn start_draining(&self) {
         self.core.set_draining();
-        self.draining.store(true, Ordering::Release);
+        self.draining.store(true, Ordering::SeqCst);
         self.bell.ring();
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.draining.load(Ordering::SeqCst)
+    }
+
+    /// Who waits for an end waits in a drain; before it, nobody is woken. (Sequentially consistent with the counts: either the drain
+    /// sees the change, or the change sees the drain.)
+    fn ring_if_draining(&self) {
+        if self.is_draining() {
+            self.bell.ring();
+        }
     }
 
     pub(super) fn force(&self) {
@@ -203,13 +211,13 @@ impl<R: Runtime> Hub<R> {
 
     /// It has answered.
     pub(super) fn end_work(&self) {
-        if self.work.fetch_sub(1, Ordering::AcqRel) == 1 && self.is_draining() {
-            self.bell.ring();
+        if self.work.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.ring_if_draining();
         }
     }
 
     pub(super) fn no_work(&self) -> bool {
-        self.work.load(Ordering::Acquire) == 0
+        self.work.load(Ordering::SeqCst) == 0
     }
 
     // Tasks.
@@ -221,7 +229,7 @@ impl<R: Runtime> Hub<R> {
     }
 
     pub(super) fn no_tasks(&self) -> bool {
-        self.tasks.load(Ordering::Acquire) == 0
+        self.tasks.load(Ordering::SeqCst) == 0
     }
 
     /// The hub's own hold, given up at the end.
@@ -279,8 +287,8 @@ impl<R: Runtime> Hold<R> {
 impl<R: Runtime> Drop for Hold<R> {
     fn drop(&mut self) {
         self.keep = None; // the lock first, then the news
-        if self.hub.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.hub.bell.ring();
+        if self.hub.tasks.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.hub.ring_if_draining();
         }
     }
 }

@@ -65,7 +65,6 @@ pub(super) fn open<R: Runtime>(conn: &Arc<Conn<R>>, id: RequestId, open: RouteOp
         quiet: Bell::default(),
     });
     hub.add_route(&route);
-    conn.binding(id, handle);
     hub.begin_work();
     hub.runtime.spawn(bind(hub.hold(), Arc::clone(conn), id, route));
 }
@@ -111,7 +110,6 @@ async fn bind<R: Runtime>(hold: Hold<R>, conn: Arc<Conn<R>>, id: RequestId, rout
         }
         Step::Released | Step::Busy | Step::Nothing => {}
     }
-    conn.bound(id);
     if !answered {
         hub.end_work();
     }

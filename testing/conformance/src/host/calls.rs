@@ -25,10 +25,11 @@ pub async fn ae1_every_kind_of_answer_arrives<R: Runtime>(bench: Bench<R>) {
     let slept = peer.start(route, r#"{"do":"sleep","ms":50}"#, false);
     pass(&bench, &mut peer, Duration::from_millis(10), |peer| peer.has_outcome(slept)).await;
     assert!(matches!(peer.outcome(slept).await, Outcome::Terminal(Terminal::Response { .. })));
-    let stream = peer.start(route, r#"{"do":"stream","items":5,"size":9}"#, true);
-    assert!(matches!(peer.outcome(stream).await, Outcome::Terminal(Terminal::StreamEnd { items: 5 })));
-    let first: Vec<u8> = peer.items(stream).iter().map(|item| item[0]).collect();
-    assert_eq!(first, [0, 1, 2, 3, 4]);
+    let stream = peer.start(route, r#"{"do":"stream","items":1000,"size":9}"#, true);
+    assert!(matches!(peer.outcome(stream).await, Outcome::Terminal(Terminal::StreamEnd { items: 1_000 })));
+    let order = peer.items(stream).iter().zip(0_u64..);
+    assert!(order.clone().all(|(item, index)| item[..8] == index.to_le_bytes()));
+    assert_eq!(order.count(), 1_000);
     let fail = peer.start(route, r#"{"do":"fail","code":"c","message":"m","retry_after_ms":7}"#, false);
     let error = error_of(peer.outcome(fail).await);
     assert_eq!((error.code(), error.message(), error.retry_after_ms()), ("c", "m", Some(7)));

@@ -202,6 +202,26 @@ pub async fn s17_components_shut_down_last_and_in_reverse_order_whatever_one_of_
     assert_eq!(site.state(), HostState::Stopped);
 }
 
+/// §17 (4), (5): `Goodbye` first, `route_gone` after it.
+pub async fn s17_the_goodbye_leaves_before_route_gone_is_called<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let host = site.start(&bench, components(puppets(&log, &["lab"]))).await;
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    peer.lab().await;
+    host.shutdown();
+    // The clock stands and the peer does nothing: its connection lingers.
+    bench.inner().until("a drain", || site.state() == HostState::Stopping).await;
+    bench.inner().until("the publication's end", || !site.location.connection_file().exists()).await;
+    for _ in 0..50 {
+        bench.inner().pause().await;
+    }
+    assert_eq!(log.said(), ["lab initialize", "lab bind"]);
+    assert_eq!(peer.closed().await.0, CloseReason::PeerGoodbye);
+    drop(peer);
+    assert!(ended(&bench, &host).await.graceful());
+    assert_eq!(log.said()[2..], ["lab gone", "lab shutdown"]);
+}
+
 /// H1, B089, V45: the whole response, then the `Goodbye`.
 pub async fn h1_a_clients_shutdown_is_answered_first<R: Runtime>(bench: Bench<R>) {
     let site = Site::default();

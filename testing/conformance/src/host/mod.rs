@@ -44,6 +44,7 @@ macro_rules! host_suite {
                 [h4_a_bind_that_hangs_does_not_hold_the_end]
                 [r6_route_gone_comes_once_and_after_the_work_has_ended]
                 [k2_a_lost_connection_ends_its_routes_side_by_side]
+                [k2_a_connection_lost_during_a_bind_ends_the_route_once]
                 [h5_a_failing_route_gone_costs_its_route_and_nothing_else]
             );
             $crate::suite!(@inner $run, host::lifecycle:
@@ -54,6 +55,7 @@ macro_rules! host_suite {
                 [p7_a_dropped_start_is_abandoned_in_order]
                 [a_dropped_handle_shuts_the_host_down]
                 [s17_components_shut_down_last_and_in_reverse_order_whatever_one_of_them_does]
+                [s17_the_goodbye_leaves_before_route_gone_is_called]
                 [h1_a_clients_shutdown_is_answered_first]
                 [b091_running_work_gets_its_terminal_before_the_goodbye]
                 [p9_a_slow_start_renews_its_record]

@@ -222,6 +222,38 @@ pub async fn k2_a_lost_connection_ends_its_routes_side_by_side<R: Runtime>(bench
     assert!(ended(&bench, &host).await.graceful());
 }
 
+/// R2, R7: a client that goes while its bind is out; the bind's end publishes nothing.
+pub async fn k2_a_connection_lost_during_a_bind_ends_the_route_once<R: Runtime>(bench: Bench<R>) {
+    for rejects in [false, true] {
+        let (site, log, door) = (Site::default(), Log::default(), Door::default());
+        let mut puppet = Puppet::new("lab", &log);
+        let at = door.clone();
+        puppet.bind = Box::new(move |_| {
+            let at = at.clone();
+            Box::pin(async move {
+                at.pass().await;
+                if rejects { Err(ErrorReply::new("no", "no")) } else { Ok(()) }
+            })
+        });
+        let host = site.start(&bench, vec![Arc::new(puppet)]).await;
+        let base = bench.inner().ios();
+        let mut peer = Peer::connect(&bench, &site.location).await;
+        peer.start_open(&to("tool_provider", "lab", "s"));
+        peer.during(bench.inner().until("a bind", || log.count("lab bind") == 1)).await;
+        drop(peer);
+        bench.inner().until("the connection's end", || bench.inner().ios() == base).await;
+        for _ in 0..20 {
+            bench.inner().pause().await;
+        }
+        assert_eq!(log.count("lab gone"), 0, "R2: the bind is still out");
+        door.open();
+        bench.inner().until("route_gone", || log.count("lab gone") == 1).await;
+        host.shutdown();
+        assert!(ended(&bench, &host).await.graceful());
+        assert_eq!(log.count("lab gone"), 1);
+    }
+}
+
 /// H5.
 pub async fn h5_a_failing_route_gone_costs_its_route_and_nothing_else<R: Runtime>(bench: Bench<R>) {
     let (site, log) = (Site::default(), Log::default());

@@ -2,6 +2,7 @@
 
 mod candidate;
 mod harness;
+mod lost;
 mod lying_host;
 mod outcomes;
 mod requests;

@@ -28,57 +28,13 @@ mod multi_thread {
 
 /// What only a runtime that can be killed shows.
 mod death {
-    use hostwire_conformance::account::Accounted;
     use hostwire_conformance::host::peer::Peer;
-    use hostwire_conformance::host::{Log, Puppet, Site, ended};
+    use hostwire_conformance::host::{Log, Puppet, Site};
     use hostwire_tokio::Tokio;
     use hostwire_tokio::hostwire::Runtime;
     use hostwire_tokio::hostwire::component::Handled;
-    use hostwire_tokio::hostwire::host::Callback;
-    use hostwire_tokio::hostwire::testing::ManualClock;
     use std::future::pending;
     use std::sync::Arc;
-
-    #[test]
-    fn h4_the_lock_is_held_until_a_handler_that_blocks_its_thread_has_really_ended() {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-        runtime.block_on(async {
-            let bench = ManualClock::new(Accounted::new(Tokio::current().unwrap()));
-            let (site, log) = (Site::default(), Log::default());
-            let (release, blocked) = std::sync::mpsc::channel::<()>();
-            let blocked = std::sync::Mutex::new(Some(blocked));
-            let mut puppet = Puppet::new("lab", &log);
-            let said = log.clone();
-            puppet.handle = Box::new(move |_| {
-                let (blocked, said) = (blocked.lock().unwrap().take().unwrap(), said.clone());
-                Handled::Future(Box::pin(async move {
-                    said.say("blocks");
-                    let _ = blocked.recv();
-                    said.say("unblocked");
-                    pending().await
-                }))
-            });
-            let host = site.start(&bench, vec![Arc::new(puppet)]).await;
-            let mut peer = Peer::connect(&bench, &site.location).await;
-            let route = peer.lab().await;
-            peer.start(route, "x", false);
-            peer.during(bench.inner().until("a block", || log.count("blocks") == 1)).await;
-            host.shutdown();
-            for _ in 0..600 {
-                peer.during(bench.inner().pause()).await;
-                bench.advance(std::time::Duration::from_millis(100));
-            }
-            // A minute has passed: the drain, the grace, the join. It goes on blocking, so nobody else may begin.
-            assert_eq!(site.state().as_str(), "stopping");
-            assert_eq!((log.count("lab gone"), log.count("lab shutdown")), (0, 0));
-            release.send(()).unwrap();
-            let end = ended(&bench, &host).await;
-            assert_eq!((end.failed, end.failures[0].callback), (1, Callback::Handle));
-            assert_eq!(log.said()[3..], ["unblocked", "lab gone", "lab shutdown"]);
-            assert_eq!(site.state().as_str(), "stopped");
-        });
-    }
 
     #[test]
     fn p7_a_runtime_that_dies_takes_the_files_back_and_frees_the_lock_and_the_components() {

@@ -256,9 +256,12 @@ pub async fn b7_over_the_declared_number_a_parked_handler_is_server_busy<R: Runt
     let (site, log) = (Site::default(), Log::default());
     let mut puppet = Puppet::new("lab", &log);
     puppet.manifest = puppet.manifest.declare(Declaration { parked_tasks: 1, ..Declaration::default() });
-    puppet.handle = Box::new(|cx| {
+    let said = log.clone();
+    puppet.handle = Box::new(move |cx| {
+        let said = said.clone();
         Handled::future(async move {
             let _place = cx.park()?;
+            said.say("parked");
             pending::<Result<Reply, hostwire::component::ParkRefused>>().await
         })
     });
@@ -266,11 +269,13 @@ pub async fn b7_over_the_declared_number_a_parked_handler_is_server_busy<R: Runt
     let mut peer = Peer::connect(&bench, &site.location).await;
     let route = peer.lab().await;
     let first = peer.start(route, "a", false);
+    peer.during(bench.inner().until("a parked one", || log.count("parked") == 1)).await;
     let second = peer.start(route, "b", false);
     assert_eq!(peer.code(second).await, "server_busy");
     peer.confirm_cancel(first);
     assert_eq!(peer.code(first).await, "cancelled");
     let third = peer.start(route, "c", false);
+    peer.during(bench.inner().until("a parked one", || log.count("parked") == 2)).await;
     let fourth = peer.start(route, "d", false);
     assert_eq!(peer.code(fourth).await, "server_busy");
     peer.confirm_cancel(third);

@@ -160,13 +160,11 @@ impl Application {
                 one.sent += 1;
                 true
             }
-            Err(refused) => match refused.why {
-                ItemRefusal::Full => false,
-                _ => {
-                    self.sending.remove(0);
-                    true
-                }
-            },
+            Err(refused) if refused.why == ItemRefusal::Full => false,
+            Err(_) => {
+                self.sending.remove(0);
+                true
+            }
         }
     }
 

@@ -110,8 +110,8 @@ impl<R: Runtime> Peer<R> {
         let document = read.expect("read").expect("a connection file");
         let socket = connect_tcp(runtime, document.port.get()).await.expect("a listener");
         static ATTEMPT: AtomicU8 = AtomicU8::new(0);
-        let mut limits = ClientLimits::default();
-        limits.stream_items = 100_000; // items are taken between turns only
+        // Items are taken between turns only.
+        let limits = ClientLimits { stream_items: 100_000, ..ClientLimits::default() };
         let config = Config {
             credentials: document.credentials,
             nonce: Nonce::new([ATTEMPT.fetch_add(1, Ordering::Relaxed); 32]),

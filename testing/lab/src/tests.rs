@@ -95,7 +95,7 @@ fn a_body_that_is_no_command_comes_back_unchanged() {
     let mut handled = Arc::clone(&bench.lab).handle(cx);
     match cue.step(&mut handled) {
         Step::Replied(Reply::Response { binary, body }) => {
-            assert_eq!((binary, body.as_slice()), (true, command.as_slice()))
+            assert_eq!((binary, body.as_slice()), (true, command.as_slice()));
         }
         other => panic!("{other:?}"),
     }

@@ -34,7 +34,7 @@ on_both_runtimes! {
         }
         host.signal(Signal::TERM);
         let (status, _, stderr, _spot) = host.end();
-        assert_eq!(status.code(), Some(1), "{stderr}");
+        assert_eq!((status.code(), stderr.as_str()), (Some(1), "hostwire: second signal: ending at once\n"));
         call.wait().unwrap();
     }
 

@@ -86,7 +86,7 @@ impl Managed {
                 generations: 0,
                 incarnations: 0,
                 failure: None,
-                reread: false,
+                reread: !reconnect, // without another attempt nothing is read again
                 reason: None,
                 wakers: Vec::new(),
             }),
@@ -239,8 +239,7 @@ impl Managed {
             state.session.ended(now, ending);
             // K3: the session reads the file again at once, and that attempt is the one that counts.
             let rejected = matches!(ending, Ending::Closed(CloseReason::Authentication(_)));
-            let again = matches!(state.source, Some(Source::Discovery(_)));
-            if !(rejected && again && !std::mem::replace(&mut state.reread, true)) {
+            if !(rejected && !std::mem::replace(&mut state.reread, true)) {
                 state.failure = Some(failure);
             }
         });

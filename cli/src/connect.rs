@@ -8,7 +8,7 @@ use hostwire::client::{CallError, Client, ClientConfig, ConnectError, Failure, P
 use hostwire::core::client::session::{Attempt, Retry, RetryPolicy, Verdict};
 use hostwire::core::control::RouteOpen;
 use hostwire::core::limits::{ClientLimits, ClientTimeouts};
-use hostwire::core::outcome::{Outcome, Terminal};
+use hostwire::core::outcome::{NotSentCode, Outcome, Terminal};
 use hostwire::core::time::Instant;
 use std::time::Duration;
 
@@ -54,11 +54,13 @@ impl Failed {
 pub(crate) struct Tries {
     retry: Retry,
     attempts: u32,
+    /// What the last attempt that was to be repeated ended with.
+    last: Option<CallError>,
 }
 
 impl Tries {
     pub(crate) const fn new(policy: RetryPolicy, deadline: Instant) -> Self {
-        Self { retry: Retry::new(policy, deadline), attempts: 0 }
+        Self { retry: Retry::new(policy, deadline), attempts: 0, last: None }
     }
 
     /// The operation's one deadline.
@@ -84,14 +86,22 @@ impl Tries {
         let verdict = self.retry.judge(now, attempt, &Outcome::Terminal(Terminal::Error(body.clone())));
         match verdict {
             Verdict::Return => {}
-            Verdict::Again(_) | Verdict::Reopen => self.attempts = self.count(evidence.attempts),
+            Verdict::Again(_) => {
+                self.attempts = self.count(evidence.attempts);
+                let failure = Failure::Host(body.clone());
+                self.last = Some(CallError::Failed { failure, evidence: *evidence });
+            }
+            Verdict::Reopen => self.attempts = self.count(evidence.attempts),
         }
         verdict
     }
 
-    /// The operation ends with this attempt's error.
-    pub(crate) fn failed(&self, error: CallError, stage: Option<&'static str>) -> Failed {
+    /// The operation ends with this attempt's error; or with the one before, if this was never made for want of time: what lasts to the
+    /// deadline is what is said (O5).
+    pub(crate) fn failed(&mut self, error: CallError, stage: Option<&'static str>) -> Failed {
         let attempts = self.count(error.evidence().attempts);
+        let too_late = matches!(error, CallError::NotSent { code: NotSentCode::DeadlineExpired, .. });
+        let error = if too_late { self.last.take().unwrap_or(error) } else { error };
         Failed { error, stage, attempts }
     }
 }
@@ -114,5 +124,34 @@ pub(crate) async fn open<R: Runtime>(
             Verdict::Again(at) => runtime.sleep_until(at).await,
             Verdict::Return | Verdict::Reopen => return Err(tries.failed(error, Some("route_open"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostwire::client::Evidence;
+    use hostwire::core::auth::DaemonId;
+    use hostwire::core::control::ErrorBody;
+
+    #[test]
+    fn an_attempt_that_came_too_late_does_not_hide_why_it_was_made() {
+        let evidence = |attempts| Evidence { bytes_handed: 0, attempts, daemon_id: DaemonId::new([0; 16]) };
+        let busy = || {
+            let body = ErrorBody::decode(br#"{"code":"server_busy","message":""}"#).unwrap();
+            CallError::Failed { failure: Failure::Host(body), evidence: evidence(1) }
+        };
+        let late = || CallError::NotSent {
+            code: NotSentCode::DeadlineExpired,
+            body: Vec::new().into(),
+            evidence: evidence(0),
+        };
+        let deadline = Instant::ZERO + Duration::from_secs(1);
+        let mut tries = Tries::new(RetryPolicy::default(), deadline);
+        assert!(matches!(tries.judge(Instant::ZERO, Attempt::Routed, &busy()), Verdict::Again(_)));
+        let failed = tries.failed(late(), None);
+        assert_eq!((failed.error.code(), failed.attempts), ("server_busy", 1));
+        let failed = Tries::new(RetryPolicy::default(), deadline).failed(late(), None);
+        assert_eq!((failed.error.code(), failed.attempts), ("deadline_expired", 0));
     }
 }

@@ -68,11 +68,15 @@ on_both_runtimes! {
 
     fn stop_ends_a_host_and_waits_for_its_end(runtime) {
         let host = Serving::start(runtime, &[]);
+        // Its end takes a while: a handler needs its time to stop.
+        let mut call = host.begin(r#"{"do":"slow_stop","ms":1500}"#, &[]);
+        host.wait_for_running(1);
         let ran = host.run(&["stop", "--json"]);
         let line = ran.line();
         assert_eq!((&line["stopped"], &line["was_running"], ran.code), (&json!(true), &json!(true), Some(0)), "{ran:?}");
         assert!(ran.stdout.starts_with(r#"{"stopped":true,"was_running":true,"ms":"#), "{ran:?}");
         nothing_left(&host.spot);
+        call.wait().unwrap();
         let (status, .., spot) = host.end();
         assert_eq!(status.code(), Some(0));
         let line = spot.run(&["stop", "--json", "--runtime", runtime]).line();

@@ -21,8 +21,11 @@ pub use incremental::incremental_input;
 pub use negotiate::negotiate;
 pub use session::{client_session, host_session, pair};
 
-/// Every target by name.
-pub const TARGETS: [(&str, fn(&[u8])); 9] = [
+/// A target: its name and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: [Target; 9] = [
     ("header", header),
     ("incremental_input", incremental_input),
     ("auth", auth),

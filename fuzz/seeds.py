@@ -141,7 +141,7 @@ def files():
 def steps(seed):
     """Choices for the stateful targets: a fixed sequence that is not regular."""
     state, out = seed, bytearray()
-    for _ in range(400):
+    for _ in range(2000):
         state = (state * 1103515245 + 12345) % 2**31
         out.append(state >> 16 & 0xFF)
     return bytes(out)
@@ -149,7 +149,7 @@ def steps(seed):
 
 def stateful():
     yield "nothing", b""
-    for seed in (1, 2, 3, 4):
+    for seed in range(1, 9):
         yield f"choices-{seed}", steps(seed)
 
 

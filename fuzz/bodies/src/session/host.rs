@@ -61,6 +61,7 @@ pub fn host_session(data: &[u8]) {
         corr: 1,
         closed: false,
     };
+    run.first_route();
     for _ in 0..STEPS {
         if u.is_empty() {
             break;
@@ -71,6 +72,18 @@ pub fn host_session(data: &[u8]) {
 }
 
 impl Run {
+    /// Most of what can happen needs a route.
+    fn first_route(&mut self) {
+        let mut plain = Choices::new(&[]);
+        self.corr += 1;
+        let bytes = frame(&mut plain, FrameType::Request, (0, 0, self.corr), false, &route_open().encode());
+        give(&mut plain, &mut self.conn, self.now, &bytes);
+        self.take_events(usize::MAX);
+        self.bind(&mut plain);
+        assert_eq!(self.routes.len(), 1, "a first route");
+        while write(&mut plain, &mut self.conn, self.now) || self.conn.interest().write {}
+    }
+
     fn step(&mut self, u: &mut Choices<'_>) {
         match u.below(16) {
             0..=4 => self.frame(u),
@@ -105,7 +118,7 @@ impl Run {
             if u.once_in(60) { u.pick(&FrameType::ALL) } else { u.pick(&kinds) }.expect("there are some");
         let route = u.pick(&self.routes).or(RouteHandle::new(1 + u.below(3) as u16, 1)).expect("not zero");
         let (channel, epoch) = (route.channel.value(), route.epoch.value());
-        if kind == FrameType::Request && !u.once_in(50) {
+        if kind == FrameType::Request && !u.once_in(16) {
             self.corr += 1;
         }
         let old = 1 + u.below(usize::try_from(self.corr).unwrap_or(1)) as u64;

@@ -63,7 +63,7 @@ if __name__ == "__main__":
     arguments = sys.argv[1:]
     record = "--record" in arguments
     arguments = [argument for argument in arguments if argument != "--record"]
-    if not arguments or not arguments[0].isdecimal() or not set(arguments[1:]) <= set(TARGETS[1:]):
-        print(f"usage: fuzz/run.py SECONDS [--record] [{'|'.join(TARGETS[1:])}]", file=sys.stderr)
+    if not arguments or not arguments[0].isdecimal() or not set(arguments[1:]) <= set(TARGETS):
+        print(f"usage: fuzz/run.py SECONDS [--record] [{'|'.join(TARGETS)}]", file=sys.stderr)
         sys.exit(64)
-    sys.exit(main(arguments[0], record, arguments[1:] or TARGETS[1:]))
+    sys.exit(main(arguments[0], record, arguments[1:] or TARGETS))

@@ -118,7 +118,8 @@ impl Connection {
     }
 
     /// Begins on a granted candidate's transport. Its first byte is an envelope: token and peer user ID stand for the handshake (N10).
-    /// Once it says `Ready`, close the bootstrap connection; if it ends before, end the bootstrap too (N11).
+    /// Once it says `Ready`, close the bootstrap connection; if it ends before, end the bootstrap too (N11), and if that one ends, tell
+    /// this one ([`Connection::bootstrap_ended`]).
     ///
     /// # Errors
     /// [`ConfigError`] if a limit or a duration is zero.

@@ -7,7 +7,9 @@ use super::event::{Event, Transport};
 use crate::auth::{AuthError, ClientHandshake};
 use crate::body::Body;
 use crate::fault::{CloseReason, PeerMisbehaved};
-use crate::negotiate::{CandidateError, ClientStep, Response, encode_request, validate_response};
+use crate::negotiate::{
+    CandidateError, ClientState, ClientStep, Response, encode_request, validate_response,
+};
 use crate::receive::Payload;
 use crate::time::Instant;
 use crate::transmit::Head;
@@ -92,6 +94,18 @@ impl Connection {
             Ok(ClientStep::Commit(body)) => self.push_setup_request(now, body),
             Ok(ClientStep::Active | ClientStep::Application) => self.become_active(Transport::Candidate),
             Err(error) => self.close(now, CloseReason::Candidate(error)),
+        }
+    }
+
+    /// Tells a candidate that its bootstrap has ended. Before the activation is answered that is its end as well (N11). From then on the
+    /// host may have committed and closed the bootstrap before the commit's response is read here, so the candidate's own fate
+    /// decides: a host that has not committed ends both.
+    pub fn bootstrap_ended(&mut self, now: Instant) {
+        let now = self.clock.observe(now);
+        if let State::Candidate(candidate) = &self.state
+            && candidate.state() == ClientState::Activating
+        {
+            self.close(now, CloseReason::Abandoned);
         }
     }
 

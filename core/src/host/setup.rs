@@ -20,9 +20,10 @@ use crate::wire::{Correlation, FrameType, Identity};
 
 /// The right to become the connection that a bootstrap granted: its place among the connections moves along (N10).
 ///
-/// The pair lives and dies together until the commit (N11): when one of them closes before the candidate's
-/// [`Event::Active`], end the other with [`Disconnect::Abandoned`](crate::endpoint::Disconnect); at that event tell the bootstrap that
-/// it is [superseded](Connection::superseded).
+/// The pair lives and dies together until the commit (N11): when the candidate closes before its [`Event::Active`], end the bootstrap
+/// with [`Disconnect::Abandoned`](crate::endpoint::Disconnect); when the bootstrap closes, tell the candidate so
+/// ([`Connection::bootstrap_ended`]). After that event the client closes the bootstrap; once a later event or the end of the
+/// candidate shows that the client goes on without it, it is [superseded](Connection::superseded).
 #[derive(Debug)]
 #[must_use = "dropped, the candidate can never be activated: end the bootstrap"]
 pub struct CandidateTicket {
@@ -97,7 +98,19 @@ impl Connection {
         }
     }
 
+    /// Tells a candidate that its bootstrap has ended: until the commit's response has been handed over, that is its end as well (N11);
+    /// from then on it touches nothing (N10).
+    pub fn bootstrap_ended(&mut self, now: Instant) {
+        let now = self.clock.observe(now);
+        if matches!(self.phase, Phase::Candidate(_)) {
+            self.end(now, End::Abandoned);
+        }
+    }
+
     /// The candidate has become the connection: the bootstrap's end touches nothing any more, and it is closed without a frame (N10).
+    ///
+    /// Not before the client is known to have the commit's response: the end of the bootstrap could overtake it, and before it that
+    /// end means failure (N11).
     pub fn superseded(&mut self, now: Instant) {
         let now = self.clock.observe(now);
         if matches!(self.phase, Phase::Granted) {

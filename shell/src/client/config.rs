@@ -7,6 +7,9 @@ use hostwire_core::client::session::RetryPolicy;
 use hostwire_core::client::{ConfigError, Stage};
 use hostwire_core::fault::CloseReason;
 use hostwire_core::limits::{ClientLimits, ClientTimeouts};
+#[cfg(doc)]
+use hostwire_core::negotiate::Offer;
+use hostwire_core::negotiate::OfferList;
 use std::io;
 
 /// What a client is made from. The default is what most programs want.
@@ -28,6 +31,19 @@ pub struct ClientConfig {
     pub role: String,
     /// Who the caller says it is, in routes that do not say it themselves (C11).
     pub consumer: Consumer,
+    /// Transports to offer, the most wanted first (N2); `tcp` alone by default. With [`Offer::unix`] before `tcp` a host that serves it
+    /// goes on over a Unix domain socket in the discovery file's directory (N14), and any other over TCP.
+    ///
+    /// ```
+    /// use hostwire::client::ClientConfig;
+    /// use hostwire::core::negotiate::{Offer, OfferList};
+    ///
+    /// let offers = OfferList::new(vec![Offer::unix(), Offer::tcp()])?;
+    /// let config = ClientConfig { offers, ..ClientConfig::default() };
+    /// # drop(config);
+    /// # Ok::<(), hostwire::core::negotiate::NegotiateError>(())
+    /// ```
+    pub offers: OfferList,
     /// Capacities (protocol.md §14).
     pub limits: ClientLimits,
     /// Durations (protocol.md §15).
@@ -45,6 +61,7 @@ impl Default for ClientConfig {
             place: Place::Default,
             role: "client".to_owned(),
             consumer: Consumer::FromEnvironment,
+            offers: OfferList::tcp_only(),
             limits: ClientLimits::default(),
             timeouts: ClientTimeouts::default(),
             retry: RetryPolicy::default(),
@@ -98,6 +115,14 @@ pub enum ConnectError {
         /// Whom the discovery file named.
         daemon_id: DaemonId,
     },
+    /// The candidate that the host granted cannot be reached, or is not one to trust (N14). Both connections have ended (N11).
+    #[error("granted candidate: {failure}")]
+    Candidate {
+        /// Why.
+        failure: CandidateFailure,
+        /// Whom the discovery file named.
+        daemon_id: DaemonId,
+    },
     /// The one deadline of discovery, dial, authentication and negotiation passed (E1).
     #[error("not connected in time")]
     TimedOut,
@@ -120,7 +145,9 @@ impl ConnectError {
             Self::Dial(_) => "dial_failed",
             Self::TimedOut | Self::Setup { reason: CloseReason::HandshakeTimeout, .. } => "handshake_timeout",
             Self::Setup { stage: Stage::Authenticating, .. } => "authentication_failed",
-            Self::Setup { stage: Stage::Negotiating | Stage::Active, .. } => "negotiation_failed",
+            Self::Candidate { .. } | Self::Setup { stage: Stage::Negotiating | Stage::Active, .. } => {
+                "negotiation_failed"
+            }
             Self::Config(_) | Self::Runtime(_) | Self::NoRandomness => "client_failed",
         }
     }
@@ -129,7 +156,8 @@ impl ConnectError {
     #[must_use]
     pub const fn daemon_id(&self) -> Option<DaemonId> {
         match self {
-            Self::Setup { stage: Stage::Negotiating | Stage::Active, daemon_id, .. } => Some(*daemon_id),
+            Self::Candidate { daemon_id, .. }
+            | Self::Setup { stage: Stage::Negotiating | Stage::Active, daemon_id, .. } => Some(*daemon_id),
             Self::Setup { stage: Stage::Authenticating, .. }
             | Self::Config(_)
             | Self::Location(_)
@@ -140,4 +168,31 @@ impl ConnectError {
             | Self::NoRandomness => None,
         }
     }
+}
+
+/// Why a granted candidate was not used. Nothing here shows its descriptor (N15).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CandidateFailure {
+    /// Not a candidate of ours, or a descriptor that is none.
+    #[error("not a transport that this client has")]
+    Unsupported,
+    /// Its path is not inside the discovery file's directory.
+    #[error("its path is outside the discovery file's directory")]
+    Outside,
+    /// Nothing stands at its path, or the system does not let us look.
+    #[error("nothing is at its path")]
+    Missing,
+    /// A link or an unsafe directory on the way, or no socket of ours alone.
+    #[error("its path is not safe")]
+    Insecure,
+    /// Nobody listens there, or the system said no.
+    #[error("cannot connect: {0}")]
+    Dial(#[source] io::Error),
+    /// Whoever listens there runs under another user ID.
+    #[error("its peer is another user")]
+    ForeignPeer,
+    /// The runtime ended meanwhile.
+    #[error("blocking work was lost")]
+    Lost,
 }

@@ -10,7 +10,7 @@ use crate::discovery::Location;
 use crate::runtime::Runtime;
 use hostwire_core::auth::{Credentials, DaemonId};
 use hostwire_core::client::session::RetryPolicy;
-use hostwire_core::client::{CatalogFilter, Counters};
+use hostwire_core::client::{CatalogFilter, Counters, Transport};
 use hostwire_core::control::{CatalogReply, ConsumerIdentity, RouteOpen};
 use hostwire_core::fault::CloseReason;
 use hostwire_core::limits::ClientTimeouts;
@@ -62,7 +62,8 @@ impl Client {
     }
 
     /// Authenticates and negotiates on a connected, non-blocking stream socket, with credentials from elsewhere: for tests, and for
-    /// programs with a discovery of their own. Such a client has this one generation.
+    /// programs with a discovery of their own. Such a client has this one generation. The configuration's place
+    /// counts for one thing only: a granted candidate has to be in that directory (N14).
     ///
     /// **Cancel safety.** Dropping the future closes the socket.
     ///
@@ -191,6 +192,13 @@ impl Client {
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.managed().reason()
+    }
+
+    /// The transport of the last generation, with the reason if it is not the one that was wanted most (N5). Only
+    /// [`Unavailable`](hostwire_core::negotiate::FallbackReason::Unavailable) permits another try later, on a client of its own (N12).
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.managed().current().map_or(Transport::Tcp { reason: None }, |shared| shared.transport())
     }
 
     /// What has been counted on the last generation (Z2).

@@ -3,6 +3,7 @@
 //! One task per client does it all: it reads the discovery file, dials, drives the generation, and begins again while somebody waits.
 //! Without a generation and without anybody who waits there is no task.
 
+use super::candidate::{Bootstrap, go_over, reach};
 use super::config::{ClientConfig, ConnectError};
 use super::result::Evidence;
 use super::shared::{Root, Shared, drive};
@@ -15,9 +16,8 @@ use crate::sync::lock;
 use hostwire_core::auth::{Credentials, DaemonId, Nonce};
 use hostwire_core::body::Body;
 use hostwire_core::client::session::{Ending, Need, Session, SessionPolicy};
-use hostwire_core::client::{self as core, Connection};
+use hostwire_core::client::{self as core, CandidateConfig, Connection};
 use hostwire_core::fault::CloseReason;
-use hostwire_core::negotiate::OfferList;
 use hostwire_core::outcome::{NotSentCode, Outcome};
 use hostwire_core::time::Instant;
 use std::fmt;
@@ -239,7 +239,7 @@ impl Managed {
             state.session.ended(now, ending);
             // K3: the session reads the file again at once, and that attempt is the one that counts.
             let rejected = matches!(ending, Ending::Closed(CloseReason::Authentication(_)));
-            if !(rejected && !std::mem::replace(&mut state.reread, true)) {
+            if !rejected || std::mem::replace(&mut state.reread, true) {
                 state.failure = Some(failure);
             }
         });
@@ -348,7 +348,7 @@ async fn attempt<R: Runtime>(
             credentials,
             nonce: Nonce::new(nonce),
             role: config.role.clone(),
-            offers: OfferList::tcp_only(),
+            offers: config.offers.clone(),
             limits: config.limits,
             timeouts: config.timeouts,
             setup_deadline: deadline,
@@ -356,17 +356,47 @@ async fn attempt<R: Runtime>(
     )
     .map_err(|error| unreachable(error.into()))?;
     let shared = Shared::new(Arc::clone(&managed.root), conn, daemon_id);
-    drive(Driver::new(runtime.clone(), Socket::new(io)), Arc::clone(&shared), || {
+    let announce = |shared: &Arc<Shared>| {
         managed.change(|state| {
             if state.session.ready(daemon_id) || state.incarnations == 0 {
                 state.incarnations += 1; // K4
             }
             state.daemon_id = Some(daemon_id);
             state.generations += 1;
-            state.current = Some(Arc::clone(&shared));
+            state.current = Some(Arc::clone(shared));
         });
+    };
+    let driver = Driver::new(runtime.clone(), Socket::new(io));
+    let mut driving = Box::pin(drive(driver, Arc::clone(&shared), || announce(&shared)));
+    let granted = poll_fn(|cx| {
+        let driven = driving.as_mut().poll(cx);
+        let granted = shared.take_grant();
+        if granted.is_some() || driven.is_ready() { Poll::Ready(granted) } else { Poll::Pending }
     })
     .await;
+    // The surviving generation is the only one that is announced (N10).
+    let shared = match granted {
+        None => Arc::clone(&shared),
+        Some(grant) => {
+            let reaching = by(runtime, managed, deadline, reach(runtime, config, &grant));
+            let mut bootstrap = Bootstrap::new(driving);
+            let io = bootstrap.during(reaching).await.map_err(unreachable)?;
+            let io = io.map_err(|failure| unreachable(ConnectError::Candidate { failure, daemon_id }))?;
+            let settings = CandidateConfig {
+                grant,
+                limits: config.limits,
+                timeouts: config.timeouts,
+                setup_deadline: deadline,
+            };
+            let conn =
+                Connection::candidate(managed.now(), settings).map_err(|error| unreachable(error.into()))?;
+            let candidate = Shared::new(Arc::clone(&managed.root), conn, daemon_id);
+            let driver = Driver::new(runtime.clone(), Socket::new(io));
+            let going = drive(driver, Arc::clone(&candidate), || announce(&candidate));
+            go_over(&candidate, going, bootstrap).await;
+            Arc::clone(&candidate)
+        }
+    };
     let (ready, ended) = shared.standing();
     let (reason, stage) = ended.unwrap_or((CloseReason::Abandoned, core::Stage::Authenticating));
     if !ready {

@@ -16,6 +16,7 @@
 
 mod attempts;
 mod call;
+mod candidate;
 mod config;
 mod control;
 mod handle;
@@ -28,11 +29,11 @@ mod slot;
 mod stream;
 
 pub use call::{Call, Canceller};
-pub use config::{ClientConfig, ConnectError, Consumer};
+pub use config::{CandidateFailure, ClientConfig, ConnectError, Consumer};
 pub use control::{ControlCall, Opening};
 pub use handle::{Client, Generations};
 pub use hostwire_core::client::session::RetryPolicy;
-pub use hostwire_core::client::{CatalogFilter, Item};
+pub use hostwire_core::client::{CatalogFilter, Item, Transport};
 pub use request::{Patience, Request};
 pub use result::{CallError, Evidence, Failure, Reply, StreamEnd};
 pub use route::Route;

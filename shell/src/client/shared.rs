@@ -13,9 +13,10 @@ use crate::runtime::Runtime;
 use crate::sync::lock;
 use crate::turn::Seat;
 use hostwire_core::auth::DaemonId;
-use hostwire_core::client::{Connection, Counters, Event, OpId, Stage, StreamPoll, SubmitError};
+use hostwire_core::client::{Connection, Counters, Event, OpId, Stage, StreamPoll, SubmitError, Transport};
 use hostwire_core::endpoint::Disconnect;
 use hostwire_core::fault::CloseReason;
+use hostwire_core::negotiate::Grant;
 use hostwire_core::outcome::{Outcome, Terminal};
 use hostwire_core::time::Instant;
 use hostwire_core::wire::RouteHandle;
@@ -72,7 +73,9 @@ struct State {
     /// By the operation's slot.
     table: Vec<Option<Entry>>,
     routes: Vec<Arc<RouteSlot>>,
-    ready: bool,
+    ready: Option<Transport>,
+    /// A grant that nobody has taken yet.
+    granted: Option<Grant>,
     closed: Option<(CloseReason, Stage)>,
     /// Who waits for `ready` or `closed`.
     waiting: Vec<Waker>,
@@ -174,7 +177,8 @@ impl Shared {
                 conn,
                 table: Vec::new(),
                 routes: Vec::new(),
-                ready: false,
+                ready: None,
+                granted: None,
                 closed: None,
                 waiting: Vec::new(),
             }),
@@ -274,7 +278,17 @@ impl Shared {
     /// Whether routes can be opened, and if the generation has ended, why and how far it had come.
     pub(super) fn standing(&self) -> (bool, Option<(CloseReason, Stage)>) {
         let state = lock(&self.state);
-        (state.ready, state.closed)
+        (state.ready.is_some(), state.closed)
+    }
+
+    /// The host wants to go on elsewhere (N6).
+    pub(super) fn take_grant(&self) -> Option<Grant> {
+        lock(&self.state).granted.take()
+    }
+
+    /// What was selected; TCP before that.
+    pub(super) fn transport(&self) -> Transport {
+        lock(&self.state).ready.unwrap_or(Transport::Tcp { reason: None })
     }
 
     /// Whether a terminal was received: the generation has been useful (K3).
@@ -327,8 +341,8 @@ impl Shared {
                 }
                 Event::Readable { op } => later.extend(state.find(op).map(Delivery::Items)),
                 Event::RouteGone { route } => state.routes.retain(|slot| slot.handle() != route),
-                Event::Ready { .. } => {
-                    state.ready = true;
+                Event::Ready { transport } => {
+                    state.ready = Some(transport);
                     later.extend(state.waiting.drain(..).map(Delivery::Wake));
                 }
                 Event::Closed { reason, stage } => {
@@ -336,8 +350,9 @@ impl Shared {
                     state.routes.clear(); // K1
                     later.extend(state.waiting.drain(..).map(Delivery::Wake));
                 }
-                // No candidate is offered, so none can be granted (N7); and what is not known here is nobody's.
-                Event::Granted { .. } | _ => {}
+                Event::Granted { grant } => state.granted = Some(grant),
+                // What is not known here is nobody's.
+                _ => {}
             }
         }
         any

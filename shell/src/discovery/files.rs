@@ -12,7 +12,7 @@ use super::environment::RECORD_FILE;
 use super::error::{DiskError, HostFileError, Insecurity};
 use super::lock::InstanceLock;
 use super::snapshot::{FileId, ReadError, read_regular};
-use super::walk::{Dir, OWNER_ONLY, judge_file, mode_bits};
+use super::walk::{Dir, OWNER_ONLY, judge_file, judge_socket, mode_bits};
 use hostwire_core::auth::DaemonId;
 use hostwire_core::discovery::{Document, MAX_BYTES};
 use hostwire_core::lifecycle::{LaunchId, MAX_RECORD_BYTES, Record};
@@ -23,9 +23,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use zeroize::Zeroizing;
 
-/// Names of temporaries: this, 32 hexadecimal digits, and the suffix (P4).
-const TEMP_PREFIX: &str = ".mc-host-";
+/// Names of temporaries, and of candidates' sockets: this, 32 hexadecimal digits, and the suffix (P4, N14).
+const OWN_PREFIX: &str = ".mc-host-";
 const TEMP_SUFFIX: &str = ".tmp";
+pub(super) const DOOR_SUFFIX: &str = ".sock";
 /// P4: older than ten minutes.
 const STALE_AFTER_MS: u64 = 600_000;
 /// P4: never delays publication: a run directory with more entries than this keeps the rest.
@@ -95,7 +96,7 @@ enum Flush {
 }
 
 fn write_atomically(dir: &Dir, name: &OsStr, content: &[u8], flush: Flush) -> Result<FileId, HostFileError> {
-    let temp = temp_name()?;
+    let temp = own_name(TEMP_SUFFIX)?;
     let temp = OsStr::new(&temp);
     // P3: unique, new, owner-only from the first moment.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -164,20 +165,24 @@ fn remove_fenced(
     }
 }
 
-fn temp_name() -> Result<String, HostFileError> {
+/// A fresh name that nobody can guess.
+pub(super) fn own_name(suffix: &str) -> Result<String, HostFileError> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).map_err(|_| HostFileError::NoRandomness)?;
-    Ok(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", LaunchId(random)))
+    Ok(format!("{OWN_PREFIX}{}{suffix}", LaunchId(random)))
 }
 
-/// Whether a name is one of [`temp_name`]'s.
-fn is_temp(name: &[u8]) -> bool {
-    name.strip_prefix(TEMP_PREFIX.as_bytes())
-        .and_then(|rest| rest.strip_suffix(TEMP_SUFFIX.as_bytes()))
+/// Whether a name is one of [`own_name`]'s.
+fn is_own(name: &[u8]) -> bool {
+    let digits = |suffix: &str| {
+        name.strip_prefix(OWN_PREFIX.as_bytes()).and_then(|rest| rest.strip_suffix(suffix.as_bytes()))
+    };
+    digits(TEMP_SUFFIX)
+        .or_else(|| digits(DOOR_SUFFIX))
         .is_some_and(|id| id.len() == 32 && id.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
 }
 
-/// Removes own temporaries that a killed predecessor left more than ten minutes ago (P4). Best effort: whatever fails is
+/// Removes temporaries and sockets that a killed predecessor left more than ten minutes ago (P4). Best effort: whatever fails is
 /// left for the next time. Returns how many went.
 pub(super) fn sweep_stale(lock: &InstanceLock, now_ms: u64) -> usize {
     let dir = &lock.run_dir.dir;
@@ -186,12 +191,13 @@ pub(super) fn sweep_stale(lock: &InstanceLock, now_ms: u64) -> usize {
         let Ok(stat) = dir.entry(name) else { return false };
         let written_s = u64::try_from(stat.st_mtime).unwrap_or(0);
         // P4: own, and old. From the future is not old.
-        judge_file(&stat).is_ok() && now_ms.saturating_sub(written_s.saturating_mul(1_000)) > STALE_AFTER_MS
+        (judge_file(&stat).is_ok() || judge_socket(&stat).is_ok())
+            && now_ms.saturating_sub(written_s.saturating_mul(1_000)) > STALE_AFTER_MS
     };
     entries
         .take(STALE_SCAN)
         .filter_map(Result::ok)
-        .filter(|entry| is_temp(entry.file_name().to_bytes()))
+        .filter(|entry| is_own(entry.file_name().to_bytes()))
         .filter(|entry| stale(OsStr::from_bytes(entry.file_name().to_bytes())))
         .filter(|entry| unlinkat(&dir.fd, entry.file_name(), AtFlags::empty()).is_ok())
         .count()

@@ -48,6 +48,8 @@ mod error;
 mod evidence;
 
 // Compiled into the tests everywhere, so that it cannot rot.
+#[cfg(unix)]
+mod door;
 #[cfg(any(not(unix), test))]
 #[cfg_attr(unix, expect(unreachable_pub, dead_code, reason = "exported on other systems"))]
 mod elsewhere;
@@ -82,6 +84,9 @@ pub use {
     snapshot::read_snapshot,
     tenure::{Retired, Tenure},
 };
+
+#[cfg(unix)]
+pub(crate) use door::{Door, Refused, judge_door};
 
 use hostwire_core::lifecycle::PayloadDigest;
 

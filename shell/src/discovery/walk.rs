@@ -211,6 +211,20 @@ pub(super) fn judge_file(stat: &Stat) -> Result<(), Insecurity> {
     Ok(())
 }
 
+/// Judges what stands in the place of a candidate's socket (N14).
+pub(super) fn judge_socket(stat: &Stat) -> Result<(), Insecurity> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return Err(Insecurity::NotAFile);
+    }
+    if stat.st_uid != geteuid().as_raw() {
+        return Err(Insecurity::ForeignOwner);
+    }
+    if mode_bits(stat) & OTHERS != 0 {
+        return Err(Insecurity::TooOpen);
+    }
+    Ok(())
+}
+
 /// The twelve permission bits.
 pub(super) fn mode_bits(stat: &Stat) -> RawMode {
     Mode::from_raw_mode(stat.st_mode).bits()

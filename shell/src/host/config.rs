@@ -5,6 +5,7 @@ use crate::discovery::{HostFileError, Launch, Location, LockError};
 use hostwire_core::host;
 use hostwire_core::lifecycle::PayloadDigest;
 use hostwire_core::limits::{HostLimits, HostTimeouts, LimitError};
+use hostwire_core::negotiate::{Installed, Served};
 use std::io;
 
 /// What a host is told at its start. Everything but the place has the contract's defaults (protocol.md §14, §15).
@@ -19,6 +20,9 @@ pub struct HostConfig {
     pub payload_manifest_digest: Option<PayloadDigest>,
     /// The port on 127.0.0.1; 0 takes any free one.
     pub port: u16,
+    /// Whether a client that asks for it gets a Unix domain socket in the run directory instead of TCP (N14); off by default. A client
+    /// that cannot be given one goes on over TCP, and is told so (N5).
+    pub unix: bool,
     /// Every capacity (B1).
     pub limits: HostLimits,
     /// Every patience (§15).
@@ -33,9 +37,17 @@ impl HostConfig {
             version: version.into(),
             payload_manifest_digest: None,
             port: 0,
+            unix: false,
             limits: HostLimits::default(),
             timeouts: HostTimeouts::default(),
         }
+    }
+
+    /// N7: what is served beside `tcp`.
+    pub(super) fn served(&self) -> Served {
+        let unix = self.unix.then(|| Installed::unix(true));
+        // One entry can neither be repeated nor be `tcp`.
+        Served::new(unix.into_iter().collect()).unwrap_or_default()
     }
 
     pub(super) fn launch(&self) -> Launch {

@@ -3,6 +3,7 @@
 //! Owns the core, the running handlers' slots and the routes of one client. Invariant: the mutex is held for one step of the core and
 //! never while a handler or a waker runs; whoever changes the core from outside its task raises the signal afterwards.
 
+use super::candidate::Candidate;
 use super::handler::{Handler, Work};
 use super::hub::Hub;
 use super::route::{self, Route};
@@ -88,7 +89,7 @@ impl<R: Runtime> Conn<R> {
     }
 
     /// One command on the core; then its task looks again.
-    fn command<T>(&self, f: impl FnOnce(&mut Connection, Instant) -> T) -> T {
+    pub(super) fn command<T>(&self, f: impl FnOnce(&mut Connection, Instant) -> T) -> T {
         let now = self.hub.now();
         let done = f(&mut lock(&self.core), now);
         self.signal.raise();
@@ -230,21 +231,24 @@ pub(super) struct Task<R: Runtime> {
     batch: Vec<Event>,
     /// A slot that nobody uses, so that a ready answer allocates nothing.
     spare: Option<Arc<Slot>>,
+    candidate: Candidate<R>,
     done: bool,
 }
 
 impl<R: Runtime> Task<R> {
-    pub(super) fn new(conn: Arc<Conn<R>>) -> Self {
-        Self { conn, batch: Vec::new(), spare: None, done: false }
+    pub(super) fn new(conn: Arc<Conn<R>>, candidate: Candidate<R>) -> Self {
+        Self { conn, batch: Vec::new(), spare: None, candidate, done: false }
     }
 
     fn finish(&mut self) {
         self.done = true;
         self.conn.close_socket();
+        self.candidate.end();
         self.conn.hub.leave(self.conn.owner);
     }
 
     fn act(&mut self, now: Instant, event: Event) {
+        self.candidate.observe(&event);
         let conn = &self.conn;
         match event {
             Event::RouteOpen { id, open, component, .. } => route::open(conn, id, *open, component),
@@ -268,10 +272,9 @@ impl<R: Runtime> Task<R> {
             }
             Event::ShutdownCommitted => conn.hub.commit(),
             Event::ShutdownReopened => conn.hub.conns().iter().for_each(|conn| conn.latch_moved()),
+            Event::CandidateWanted { offer } => self.candidate = Candidate::wanted(conn, offer),
             // A bind whose connection is gone finds that out when it is to be published.
-            Event::Active | Event::RouteOpenWithdrawn { .. } | Event::Closed { .. } => {}
-            // Nothing is installed beside `tcp`.
-            Event::CandidateWanted { .. } | _ => conn.command(Connection::decline_candidate),
+            Event::Active | Event::RouteOpenWithdrawn { .. } | Event::Closed { .. } | _ => {}
         }
     }
 
@@ -355,6 +358,9 @@ impl<R: Runtime> turn::Seat for Task<R> {
     }
 }
 
+/// Nothing in it is pinned in place.
+impl<R: Runtime> Unpin for Task<R> {}
+
 impl<R: Runtime> Future for Task<R> {
     type Output = ();
 
@@ -371,6 +377,9 @@ impl<R: Runtime> Future for Task<R> {
         let conn = Arc::clone(&this.conn);
         let driven = driver.poll(cx, &conn.signal, this);
         *lock(&conn.driver) = Some(driver);
+        if driven.is_pending() {
+            this.candidate.poll(&conn, cx);
+        }
         driven.map(|()| this.finish())
     }
 }

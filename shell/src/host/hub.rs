@@ -17,6 +17,7 @@ use hostwire_core::time::Instant;
 use hostwire_core::wire::RouteHandle;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,7 @@ pub(super) struct Hub<R: Runtime> {
     pub(super) core: Arc<Shared>,
     pub(super) timeouts: HostTimeouts,
     pub(super) failures: Arc<Failures>,
+    run_dir: PathBuf,
     /// Rung when the shutdown is committed, and from then on when a connection, a route or a task has ended.
     pub(super) bell: Bell,
     members: Mutex<Vec<Member>>,
@@ -75,6 +77,7 @@ impl<R: Runtime> Hub<R> {
             core,
             timeouts: config.timeouts,
             failures,
+            run_dir: config.location.run_dir().to_owned(),
             bell: Bell::default(),
             members: Mutex::new(members),
             registry: Mutex::new(Registry::new(config.limits.routes)),
@@ -89,6 +92,10 @@ impl<R: Runtime> Hub<R> {
             committed: AtomicBool::new(false),
             forced: AtomicBool::new(false),
         })
+    }
+
+    pub(super) fn run_dir(&self) -> &Path {
+        &self.run_dir
     }
 
     pub(super) fn now(&self) -> Instant {

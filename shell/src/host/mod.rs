@@ -4,6 +4,7 @@
 //! §17). Each connection is one task; a handler that is not ready at once is one more; binds and closing routes run side by side.
 
 mod bell;
+mod candidate;
 mod config;
 mod conn;
 mod handle;

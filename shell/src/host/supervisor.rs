@@ -3,6 +3,7 @@
 //! Owns the order of P7 and §17. Invariant: on every path (a failed start, a dropped start, a shutdown, a runtime that dies at any
 //! await) the record says `stopping` before the publication is removed, and the lock is free only after the last callback has ended.
 
+use super::candidate::Candidate;
 use super::config::{HostConfig, StartError};
 use super::conn::{Conn, Task};
 use super::handle::Control;
@@ -17,7 +18,6 @@ use crate::socket::{self, Socket};
 use hostwire_core::auth::{Credentials, Nonce};
 use hostwire_core::host::{self, ComponentSpec, Connection, Shared};
 use hostwire_core::lifecycle::RENEW_EVERY_MS;
-use hostwire_core::negotiate::Served;
 use hostwire_core::time::Instant;
 use std::future::{Future, poll_fn};
 use std::num::NonZeroU16;
@@ -99,7 +99,7 @@ pub(super) fn shared(
         daemon_id: credentials.daemon_id,
         daemon_ver: credentials.daemon_ver.clone(),
         components,
-        served: Served::tcp_only(),
+        served: config.served(),
         catalog_generation: 1,
     })
 }
@@ -267,7 +267,7 @@ impl<R: Runtime> Running<R> {
         let driver = Driver::new(hub.runtime.clone(), Socket::new(io));
         let conn = Conn::new(Arc::clone(hub), owner, core, driver);
         hub.enter(&conn);
-        hub.runtime.spawn(Task::new(conn));
+        hub.runtime.spawn(Task::new(conn, Candidate::None));
     }
 
     /// §17, in its order.

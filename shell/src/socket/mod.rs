@@ -9,7 +9,7 @@ mod transfer;
 
 pub use buffers::with_read_buffer;
 pub use open::{
-    Listener, accept, connect_tcp, connect_unix, listen_tcp, listen_unix, pair, peer_is_same_user,
+    Listener, accept, bind_unix, connect_tcp, connect_unix, listen_tcp, listen_unix, pair, peer_is_same_user,
 };
 pub use transfer::{FdTransport, Socket, receive, receive_lease, send_segments};
 

@@ -79,7 +79,7 @@ pub fn connect_unix<R: Runtime>(runtime: &R, path: &Path) -> io::Result<R::Io> {
 pub struct Listener {
     /// The descriptor, to be registered with a runtime.
     pub fd: OwnedFd,
-    /// The port it listens on; zero for a Unix domain socket.
+    /// The port it listens on.
     pub port: u16,
 }
 
@@ -96,16 +96,24 @@ pub fn listen_tcp(port: u16) -> io::Result<Listener> {
     Ok(Listener { fd, port })
 }
 
-/// Listens on a Unix domain socket at a path where nothing stands yet. Its mode is what the directory and the umask make it: the
-/// caller owns both.
+/// Binds a Unix domain socket to a path where nothing stands yet. Nobody can connect to it before [`listen_unix`], so that is the
+/// moment to set its mode, which until then is what the umask has made it.
+///
+/// # Errors
+/// As the system reports, and for a path that is too long for an address.
+pub fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?;
+    bind(&fd, &address)?;
+    Ok(fd)
+}
+
+/// Listens on a bound Unix domain socket for one connection.
 ///
 /// # Errors
 /// As the system reports.
-pub fn listen_unix(path: &Path) -> io::Result<Listener> {
-    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?;
-    bind(&fd, &SocketAddrUnix::new(path)?)?;
-    listen(&fd, BACKLOG)?;
-    Ok(Listener { fd, port: 0 })
+pub fn listen_unix(fd: &OwnedFd) -> io::Result<()> {
+    Ok(listen(fd, 1)?)
 }
 
 /// Accepts one connection, close-on-exec and non-blocking, with TCP_NODELAY where that exists.
@@ -166,9 +174,11 @@ mod tests {
     fn n14_a_peer_of_this_process_is_the_same_user() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
-        let listener = listen_unix(&path).unwrap();
+        let listener = bind_unix(&path).unwrap();
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_err(), "not before it listens");
+        listen_unix(&listener).unwrap();
         let client = std::os::unix::net::UnixStream::connect(&path).unwrap();
-        let accepted = accept(listener.fd.as_fd()).result.unwrap();
+        let accepted = accept(listener.as_fd()).result.unwrap();
         assert!(peer_is_same_user(&accepted).unwrap());
         assert!(peer_is_same_user(&client).unwrap());
     }

@@ -114,3 +114,23 @@ fn the_bootstrap_carries_nothing_more_and_shares_the_setup_deadline() {
     assert_eq!(closed(&mut conn), CloseReason::HandshakeTimeout);
     assert!(!format!("{grant:?}").contains("0001"), "N15");
 }
+
+#[test]
+fn n11_the_end_of_the_bootstrap_is_the_candidates_until_the_commit_may_have_been_answered() {
+    let mut conn = candidate();
+    take_all(&mut conn);
+    conn.bootstrap_ended(T0);
+    assert_eq!(closed(&mut conn), CloseReason::Abandoned);
+    assert_nothing_left(&conn);
+
+    // A host that has committed may close the bootstrap at once: its answer is still on its way here.
+    let mut conn = candidate();
+    take_all(&mut conn);
+    feed(&mut conn, &answer(1, ACTIVATED));
+    take_all(&mut conn);
+    conn.bootstrap_ended(T0);
+    feed(&mut conn, &answer(2, COMMITTED));
+    assert!(matches!(conn.poll_event(), Some(Event::Ready { transport: Transport::Candidate })));
+    conn.bootstrap_ended(T0);
+    assert!(conn.close_reason().is_none(), "N10");
+}

@@ -344,3 +344,27 @@ fn n11_a_frame_on_a_granted_bootstrap_ends_it_and_a_declined_candidate_falls_bac
     unavailable.control(WANT_UNIX);
     assert!(unavailable.inner.is_active(), "V54");
 }
+
+#[test]
+fn n11_the_end_of_the_bootstrap_is_the_candidates_until_the_commit_response_is_out_and_nothing_after_it() {
+    for committed in [false, true] {
+        let mut host = with_unix(true);
+        let (_bootstrap, ticket) = granted(&mut host);
+        let mut conn = candidate(&host, ticket);
+        conn.control(&encode_activate(&token()));
+        conn.control(&encode_commit());
+        if committed {
+            conn.take_bytes();
+        }
+        conn.inner.bootstrap_ended(T0);
+        if committed {
+            assert!(conn.inner.is_active(), "N10");
+            conn.inner.begin_drain(T0);
+            conn.inner.finish_drain(T0);
+            conn.inner.bootstrap_ended(T0);
+            assert_eq!(conn.said().last().unwrap().1, "Goodbye", "it does not cut an orderly end short");
+        } else {
+            assert_eq!(conn.closed().1, CloseReason::Abandoned);
+        }
+    }
+}

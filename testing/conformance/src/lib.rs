@@ -11,6 +11,7 @@
 pub mod account;
 pub mod base;
 pub mod calls;
+pub mod candidate;
 pub mod connect;
 pub mod drops;
 pub mod faults;
@@ -61,6 +62,15 @@ macro_rules! suite {
             [b057_a_clock_that_jumps_does_not_outrun_an_answer_that_is_there]
             [b029_an_error_answer_is_terminal_and_nothing_else_happens]
             [b134_a_waker_may_call_back_into_the_client]
+        );
+        $crate::suite!(@module $run, candidate:
+            [n10_the_client_goes_on_over_the_granted_socket]
+            [n14_no_other_path_is_connected_to]
+            [n14_a_directory_below_is_inside]
+            [n11_before_the_commit_the_end_of_one_is_the_end_of_both]
+            [n10_a_bootstrap_that_is_closed_behind_the_commit_touches_nothing]
+            [e1_a_silent_candidate_is_left_at_the_one_deadline]
+            [a_connect_that_is_dropped_on_the_way_over_leaves_nothing]
         );
         $crate::suite!(@module $run, connect:
             [ae1_the_discovery_file_leads_to_the_host]

@@ -1,6 +1,7 @@
 //! A host over sockets: its start, its calls, its routes, its end.
 
 pub mod calls;
+pub mod candidate;
 pub mod drought;
 pub mod lifecycle;
 pub mod peer;
@@ -15,6 +16,7 @@ use hostwire::core::lifecycle::HostState;
 use hostwire::discovery::{Environment, Location, Place, probe, unix_now_ms};
 use hostwire::host::{Ended, StartError};
 use hostwire::{Host, HostConfig, HostHandle, Runtime};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
@@ -36,6 +38,18 @@ macro_rules! host_suite {
                 [b7_over_the_declared_number_a_parked_handler_is_server_busy]
                 [b134_a_handler_may_call_its_own_host]
                 [b110_a_half_close_is_a_disconnect_and_stops_the_work]
+            );
+            $crate::suite!(@inner $run, host::candidate:
+                [n10_a_call_a_stream_and_a_big_body_go_over_a_unix_socket]
+                [n5_n7_what_cannot_be_granted_falls_back_with_its_reason]
+                [n10_after_the_commit_the_bootstraps_end_touches_nothing]
+                [n10_the_pair_counts_as_one_connection]
+                [n11_a_wrong_token_or_another_first_frame_ends_both]
+                [n14_the_door_is_owner_only_and_lets_in_one]
+                [n11_before_the_commit_the_end_of_one_is_the_end_of_both]
+                [n14_a_door_that_nobody_comes_to_closes_with_the_setups_deadline]
+                [s17_a_shutdown_closes_doors_and_candidates]
+                [p4_n14_a_killed_predecessors_door_is_swept]
             );
             $crate::suite!(@inner $run, host::routes:
                 [r2_a_rejected_bind_is_answered_after_route_gone]
@@ -207,14 +221,24 @@ pub struct Site {
 
 impl Default for Site {
     fn default() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let environment = Environment { xdg_data_home: Some(dir.path().into()), ..Environment::default() };
-        let location = Location::resolve(&environment, &Place::Default).expect("a location");
-        Self { dir, location }
+        Self::at(Path::to_owned)
     }
 }
 
 impl Site {
+    /// With its data directory somewhere in a temporary one.
+    ///
+    /// # Panics
+    /// If there is no temporary directory.
+    #[must_use]
+    pub fn at(place: impl FnOnce(&Path) -> PathBuf) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = place(dir.path());
+        let environment = Environment { xdg_data_home: Some(data.into()), ..Environment::default() };
+        let location = Location::resolve(&environment, &Place::Default).expect("a location");
+        Self { dir, location }
+    }
+
     /// The configuration of a host here.
     #[must_use]
     pub fn config(&self) -> HostConfig {

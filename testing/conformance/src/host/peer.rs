@@ -1,22 +1,26 @@
 //! A client that says exactly what a test wants: the core's connection, driven by hand inside the test's own task.
 
+use crate::candidate::unix_first;
 use hostwire::core::auth::Nonce;
-use hostwire::core::client::{CancelResult, Config, Connection, Event, OpId, Request, Stage, StreamPoll};
+use hostwire::core::client::{
+    CancelResult, CandidateConfig, Config, Connection, Event, OpId, Request, Stage, StreamPoll,
+};
 use hostwire::core::control::{ErrorBody, Identity, RouteOpen, Target};
 use hostwire::core::fault::CloseReason;
 use hostwire::core::limits::{ClientLimits, ClientTimeouts};
-use hostwire::core::negotiate::OfferList;
+use hostwire::core::negotiate::{Grant, OfferList};
 use hostwire::core::outcome::{Outcome, Terminal};
 use hostwire::core::time::Instant;
 use hostwire::core::wire::{Priority, RouteHandle};
 use hostwire::discovery::{Location, read_snapshot};
 use hostwire::drive::{Driver, Signal};
 use hostwire::runtime::Runtime;
-use hostwire::socket::{Socket, connect_tcp};
+use hostwire::socket::{Socket, connect_tcp, connect_unix};
 use hostwire::turn::Seat;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Poll;
@@ -37,6 +41,7 @@ pub struct Table {
     ready: bool,
     outcomes: HashMap<OpId, Outcome>,
     items: HashMap<OpId, Vec<Vec<u8>>>,
+    granted: Option<Grant>,
     closed: Option<(CloseReason, Stage)>,
 }
 
@@ -60,7 +65,8 @@ impl Seat for Table {
                     }
                 }
                 Event::Closed { reason, stage } => self.closed = Some((reason, stage)),
-                Event::Granted { .. } | Event::RouteGone { .. } | _ => {}
+                Event::Granted { grant } => self.granted = Some(grant),
+                Event::RouteGone { .. } | _ => {}
             }
         }
         any
@@ -99,12 +105,31 @@ pub fn response_of(outcome: Outcome) -> (bool, Vec<u8>) {
     (binary, body.into_vec())
 }
 
+/// Where a granted candidate is.
+///
+/// # Panics
+/// If the descriptor does not say.
+#[must_use]
+pub fn path_of(grant: &Grant) -> PathBuf {
+    let descriptor = grant.descriptor().value().object().expect("an object");
+    let path = descriptor.field("path").required().expect("a path");
+    PathBuf::from(path.string(4_096).expect("text").into_owned())
+}
+
 impl<R: Runtime> Peer<R> {
     /// Dials the published host; the handshake has not begun.
     ///
     /// # Panics
     /// If there is none.
     pub async fn dial(runtime: &R, location: &Location) -> Self {
+        Self::dial_offering(runtime, location, OfferList::tcp_only()).await
+    }
+
+    /// Dials the published host, to offer these transports.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn dial_offering(runtime: &R, location: &Location, offers: OfferList) -> Self {
         let place = location.clone();
         let read = runtime.blocking(move || read_snapshot(&place)).await;
         let document = read.expect("read").expect("a connection file");
@@ -116,14 +141,24 @@ impl<R: Runtime> Peer<R> {
             credentials: document.credentials,
             nonce: Nonce::new([ATTEMPT.fetch_add(1, Ordering::Relaxed); 32]),
             role: "client".into(),
-            offers: OfferList::tcp_only(),
+            offers,
             limits,
             timeouts: ClientTimeouts::default(),
             setup_deadline: runtime.now() + Duration::from_secs(3_000),
         };
         let core = Connection::new(runtime.now(), config).expect("a configuration");
-        let seat =
-            Table { core, ready: false, outcomes: HashMap::new(), items: HashMap::new(), closed: None };
+        Self::over(runtime, socket, core)
+    }
+
+    fn over(runtime: &R, socket: R::Io, core: Connection) -> Self {
+        let seat = Table {
+            core,
+            ready: false,
+            outcomes: HashMap::new(),
+            items: HashMap::new(),
+            granted: None,
+            closed: None,
+        };
         let fd = socket.as_fd().try_clone_to_owned().expect("a descriptor");
         let driver = Driver::new(runtime.clone(), Socket::new(socket));
         Self { driver, signal: Signal::default(), seat, runtime: runtime.clone(), fd }
@@ -135,9 +170,49 @@ impl<R: Runtime> Peer<R> {
     /// If the host does not let it in.
     pub async fn connect(runtime: &R, location: &Location) -> Self {
         let mut peer = Self::dial(runtime, location).await;
-        peer.until(|table| (table.ready || table.closed.is_some()).then_some(())).await;
-        assert!(peer.seat.ready, "{:?}", peer.seat.closed);
+        peer.ready().await;
         peer
+    }
+
+    /// Dials, and goes as far as the grant of a Unix domain socket.
+    ///
+    /// # Panics
+    /// If the host grants none.
+    pub async fn granted(runtime: &R, location: &Location) -> (Self, Grant) {
+        let mut peer = Self::dial_offering(runtime, location, unix_first()).await;
+        let grant = peer.until(|table| table.granted.take()).await;
+        (peer, grant)
+    }
+
+    /// The granted candidate, connected and about to activate.
+    ///
+    /// # Panics
+    /// If nobody listens there.
+    pub async fn candidate(runtime: &R, grant: Grant) -> Self {
+        let socket = connect_unix(runtime, &path_of(&grant)).expect("a door");
+        let config = CandidateConfig {
+            grant,
+            limits: ClientLimits::default(),
+            timeouts: ClientTimeouts::default(),
+            setup_deadline: runtime.now() + Duration::from_secs(3_000),
+        };
+        let core = Connection::candidate(runtime.now(), config).expect("a configuration");
+        Self::over(runtime, socket, core)
+    }
+
+    /// Waits until requests can be made.
+    ///
+    /// # Panics
+    /// If the connection ends first.
+    pub async fn ready(&mut self) {
+        self.until(|table| (table.ready || table.closed.is_some()).then_some(())).await;
+        assert!(self.seat.ready, "{:?}", self.seat.closed);
+    }
+
+    /// Whether the connection has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.seat.closed.is_some()
     }
 
     /// Drives the connection until the table says something.

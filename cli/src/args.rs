@@ -6,6 +6,7 @@ use crate::output::Output;
 use crate::runtime::RuntimeKind;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, ValueEnum};
+use hostwire::core::negotiate::{Offer, OfferList};
 use hostwire::discovery::Place;
 use std::path::PathBuf;
 
@@ -74,6 +75,31 @@ impl Common {
 pub(crate) enum Transport {
     /// TCP on 127.0.0.1
     Tcp,
+    /// A Unix domain socket in the run directory, negotiated over TCP
+    Unix,
+}
+
+impl Transport {
+    /// N2, N3: what `--transport` has to name, and not twice.
+    pub(crate) fn check(given: &[Self]) -> Result<(), Stop> {
+        let count = |one: Self| given.iter().filter(|other| **other == one).count();
+        if count(Self::Tcp) != 1 {
+            return Err(Stop::usage("--transport has to name tcp once"));
+        }
+        if count(Self::Unix) > 1 {
+            return Err(Stop::usage("--transport names unix twice"));
+        }
+        Ok(())
+    }
+
+    /// The offers, in this order.
+    pub(crate) fn offers(given: &[Self]) -> Result<OfferList, Stop> {
+        let offer = |one: &Self| match one {
+            Self::Tcp => Offer::tcp(),
+            Self::Unix => Offer::unix(),
+        };
+        OfferList::new(given.iter().map(offer).collect()).map_err(Stop::usage)
+    }
 }
 
 /// The arguments, or what to do instead.

@@ -4,10 +4,11 @@ use crate::args::Common;
 use crate::exit::{Exit, Stop};
 use crate::output::Output;
 use hostwire::Runtime;
-use hostwire::client::{CallError, Client, ClientConfig, ConnectError, Failure, Patience, Route};
+use hostwire::client::{CallError, Client, ClientConfig, ConnectError, Failure, Patience, Route, Transport};
 use hostwire::core::client::session::{Attempt, Retry, RetryPolicy, Verdict};
 use hostwire::core::control::RouteOpen;
 use hostwire::core::limits::{ClientLimits, ClientTimeouts};
+use hostwire::core::negotiate::OfferList;
 use hostwire::core::outcome::{NotSentCode, Outcome, Terminal};
 use hostwire::core::time::Instant;
 use std::time::Duration;
@@ -21,9 +22,19 @@ const CLOSE: Duration = Duration::from_secs(1);
 
 /// Finds the host and sets a connection up.
 pub(crate) async fn connect<R: Runtime>(runtime: &R, common: &Common) -> Result<Client, ConnectError> {
+    connect_offering(runtime, common, OfferList::tcp_only()).await
+}
+
+/// The same, with these transports to choose from.
+pub(crate) async fn connect_offering<R: Runtime>(
+    runtime: &R,
+    common: &Common,
+    offers: OfferList,
+) -> Result<Client, ConnectError> {
     let config = ClientConfig {
         place: common.place(),
         role: "hostwire".to_owned(),
+        offers,
         limits: ClientLimits { stream_items: STREAM_ITEMS, ..ClientLimits::default() },
         timeouts: ClientTimeouts { close: CLOSE, ..ClientTimeouts::default() },
         // Attempts are made, counted and shown one by one here.
@@ -32,7 +43,12 @@ pub(crate) async fn connect<R: Runtime>(runtime: &R, common: &Common) -> Result<
         ..ClientConfig::default()
     };
     let client = Client::connect(runtime, &config).await?;
-    common.output().detail(&format!("connected to host {}", client.daemon_id()));
+    let over = match client.transport() {
+        Transport::Candidate => "unix".to_owned(),
+        Transport::Tcp { reason: None } => "tcp".to_owned(),
+        Transport::Tcp { reason: Some(reason) } => format!("tcp ({})", reason.as_str()),
+    };
+    common.output().detail(&format!("connected to host {} over {over}", client.daemon_id()));
     Ok(client)
 }
 

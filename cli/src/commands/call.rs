@@ -1,7 +1,7 @@
 //! `call`: one request, with the truth about it.
 
 use crate::args::{Common, Transport};
-use crate::connect::{Failed, Tries, connect, open};
+use crate::connect::{Failed, Tries, connect_offering, open};
 use crate::exit::{Exit, Stop};
 use crate::output::{Output, route_name};
 use crate::runtime::{Job, acting_on};
@@ -11,6 +11,7 @@ use hostwire::Runtime;
 use hostwire::client::{CallError, Canceller, Client, Request, ResponseStream, Route, StreamEnd};
 use hostwire::core::client::session::{Attempt, RetryPolicy, Verdict};
 use hostwire::core::control::{Identity, RouteOpen, Target};
+use hostwire::core::negotiate::OfferList;
 use hostwire::core::time::Instant;
 use hostwire::core::wire::MAX_BODY;
 use std::fs::File;
@@ -72,9 +73,8 @@ pub(crate) struct Call {
 impl Call {
     /// Reads and checks what can be, before anything is dialled.
     pub(crate) fn prepare(self, common: Common) -> Result<Prepared, Stop> {
-        if self.transport.iter().filter(|offer| **offer == Transport::Tcp).count() > 1 {
-            return Err(Stop::usage("--transport names tcp twice")); // N2
-        }
+        Transport::check(&self.transport)?;
+        let offers = Transport::offers(&self.transport)?;
         let target = Target::new(&self.kind, &self.module).map_err(Stop::usage)?;
         let identity =
             Identity::new(&self.project_root, &self.harness, &self.session).map_err(Stop::usage)?;
@@ -87,7 +87,7 @@ impl Call {
                 .map_err(|error| Stop::usage(format!("cannot read standard input: {error}")))?,
         };
         let open = RouteOpen::new(target, identity);
-        Ok(Prepared { common, open, body: body.into(), call: self })
+        Ok(Prepared { common, offers, open, body: body.into(), call: self })
     }
 }
 
@@ -101,6 +101,7 @@ fn read(from: impl Read) -> std::io::Result<Vec<u8>> {
 /// A call that can begin.
 pub(crate) struct Prepared {
     common: Common,
+    offers: OfferList,
     open: RouteOpen,
     body: Bytes,
     call: Call,
@@ -111,7 +112,7 @@ impl Job for Prepared {
 
     async fn run<R: Runtime>(self, runtime: R) -> Self::Output {
         let output = self.common.output();
-        let client = match connect(&runtime, &self.common).await {
+        let client = match connect_offering(&runtime, &self.common, self.offers.clone()).await {
             Ok(client) => client,
             Err(error) => return output.not_connected(&error),
         };

@@ -138,9 +138,8 @@ impl Serve {
                 *place = ms(time);
             }
         }
-        if self.transport.iter().filter(|served| **served == Transport::Tcp).count() > 1 {
-            return Err(Stop::usage("--transport names tcp twice"));
-        }
+        Transport::check(&self.transport)?;
+        config.unix = self.transport.contains(&Transport::Unix);
         let reserved = LabReserved::new(reserved_pending, reserved_tasks);
         Ok(Prepared {
             output: common.output(),

@@ -38,6 +38,21 @@ on_both_runtimes! {
         assert!(child.wait().unwrap().success());
     }
 
+    fn a_call_goes_over_the_transport_that_both_sides_want_most(runtime) {
+        for (served, offered, over) in [
+            ("tcp,unix", "unix,tcp", " over unix"),
+            ("tcp,unix", "tcp,unix", " over tcp"),
+            ("tcp", "unix,tcp", " over tcp"),
+        ] {
+            let host = Serving::start(runtime, &["--transport", served]);
+            let ran = host.call("x", &["--transport", offered, "--verbose"]);
+            assert_eq!((ran.stdout.as_str(), ran.code), ("x\n", Some(0)));
+            assert!(ran.stderr.lines().any(|line| line.ends_with(over)), "{served} {offered}: {}", ran.stderr);
+            let left = std::fs::read_dir(host.spot.run_dir()).unwrap().filter_map(Result::ok);
+            assert!(!left.into_iter().any(|entry| entry.path().extension().is_some_and(|kind| kind == "sock")));
+        }
+    }
+
     fn a_second_host_is_told_that_one_runs(runtime) {
         let host = Serving::start(runtime, &[]);
         let ran = host.run(&["serve"]);

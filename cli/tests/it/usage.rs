@@ -14,6 +14,8 @@ fn a_bad_argument_is_64_and_one_line_that_names_it() {
         (&["call", "--runtime", "async-std"], "--runtime"),
         (&["call", "--transport", "udp"], "--transport"),
         (&["call", "--transport", "tcp,tcp"], "--transport"),
+        (&["call", "--transport", "unix"], "--transport"),
+        (&["serve", "--transport", "unix,tcp,unix"], "--transport"),
         (&["call", "--data", "x", "--data-file", "y"], "--data"),
         (&["call", "--confirm-cancel", "5"], "--cancel-after"),
         (&["call", "--data", "x", "--project-root", "relative"], "project_root"),

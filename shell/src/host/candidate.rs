@@ -69,6 +69,9 @@ impl<R: Runtime> Candidate<R> {
 
     /// Something has happened on this connection.
     pub(super) fn observe(&mut self, event: &Event) {
+        if !matches!(self, Self::Of(_) | Self::Committed(_)) {
+            return; // most connections, at every event
+        }
         *self = match (std::mem::replace(self, Self::None), event) {
             (Self::Of(bootstrap), Event::Active) => Self::Committed(bootstrap),
             // N10: the client has the commit's response, so the end of its bootstrap cannot overtake that.

@@ -279,7 +279,7 @@ impl<R: Runtime> Hub<R> {
     }
 }
 
-/// Held by every task that runs a component's code: while one is left, the lock is not free and the host has not ended.
+/// Held by every task that runs a component's code, and for every door in the run directory: while one is left, the lock is not free and the host has not ended.
 pub(super) struct Hold<R: Runtime> {
     keep: Option<Keep>,
     hub: Arc<Hub<R>>,

@@ -77,6 +77,11 @@ fn call(u: &mut Choices<'_>, world: &mut World, corrs: &mut Vec<u64>) {
     let mut body = vec![kind; 1 + u.below(40)];
     if u.once_in(40) {
         body.resize(70_000, 1);
+        for pipe in [&mut world.up, &mut world.down] {
+            // In a few hundred pieces at most.
+            let coarse = |size: usize| if size == 0 { 0 } else { size.max(300) };
+            (pipe.knobs.accept, pipe.knobs.deliver) = (coarse(pipe.knobs.accept), coarse(pipe.knobs.deliver));
+        }
     }
     if let Some(items) = body.get_mut(1) {
         *items = u.below(20) as u8;

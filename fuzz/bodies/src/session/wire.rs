@@ -42,7 +42,8 @@ pub(super) fn give(
     now: Instant,
     mut bytes: &[u8],
 ) -> Option<Fault> {
-    let (size, lease) = (u.size(), u.once_in(2));
+    // A large body comes in a few hundred pieces at most.
+    let (size, lease) = (u.size().max(bytes.len() / 256), u.once_in(2));
     while !bytes.is_empty() {
         let piece = &bytes[..bytes.len().min(size)];
         let taken = if lease && let Some(mut lease) = conn.lease_body() {
@@ -102,7 +103,7 @@ pub(super) fn write(u: &mut Choices<'_>, conn: &mut impl Endpoint, now: Instant)
             return true;
         }
         _ => {
-            let n = all.min(u.size());
+            let n = all.min(u.size().max(all / 256));
             offer.written(n).expect("no more than was offered");
         }
     }

@@ -178,6 +178,11 @@ mod tests {
             ..handshake
         };
         let printed = format!("{handshake:?} {:?}", handshake.credentials);
+        let id = handshake.credentials.daemon_id;
+        assert!(
+            printed.starts_with(&format!("ClientHandshake {{ daemon_id: DaemonId({id}), .. }} ")),
+            "{printed}"
+        );
         for secret in ["abab", "171", "cdcd", "205"] {
             assert!(!printed.contains(secret), "{printed}");
         }

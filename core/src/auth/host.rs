@@ -218,6 +218,10 @@ mod tests {
             HostHandshake::new(Key::new([0xab; 32]), DaemonId::new([2; 16]), VERSION, Nonce::new([0xcd; 32]))
                 .unwrap();
         let printed = format!("{host:?}");
+        assert_eq!(
+            printed,
+            format!("HostHandshake {{ daemon_id: DaemonId({}), .. }}", DaemonId::new([2; 16]))
+        );
         let (_, challenge) = host.handle_client_hello(&hello()).unwrap();
         let wanted = challenge.wanted.expose()[0];
         let printed = format!("{printed}{challenge:?}");

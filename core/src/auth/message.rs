@@ -346,7 +346,6 @@ mod tests {
     fn z1_a_reader_does_not_print_what_it_holds() {
         let mut reader = MessageReader::new();
         reader.handle_input(b"\x09\0\0\0secret").unwrap();
-        let printed = format!("{reader:?}");
-        assert!(!printed.contains("secret") && !printed.contains("115"), "{printed}");
+        assert_eq!(format!("{reader:?}"), "MessageReader { prefix_len: 4, body_len: 6, .. }");
     }
 }

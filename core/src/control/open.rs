@@ -489,7 +489,10 @@ mod tests {
             open.consumer_identity(),
             open.admission_facts()
         );
-        assert!(!printed.contains("s3cr3t"), "{printed}");
+        assert_eq!(
+            printed,
+            r#"RouteOpen { target: Target { kind: "tool_provider", module_id: "m" }, .. }Identity(..)Some(ConsumerIdentity(..))Some(RawJson(..))"#
+        );
         let error = Identity::new("s3cr3t", "h", "s").unwrap_err();
         assert!(!format!("{error:?}{error}").contains("s3cr3t"));
     }

@@ -643,11 +643,15 @@ mod tests {
         let inner = member.required().unwrap();
         let error = inner.string(1).unwrap_err();
         let elements = inner.elements().unwrap();
-        let printed = format!(
-            "{root:?}{object:?}{member:?}{inner:?}{elements:?}{:?}{error:?}{error}",
-            object.members()
+        assert_eq!(
+            format!("{root:?} {object:?} {member:?}"),
+            r#"Value { member: "body", kind: Object, .. } Object { member: "body", .. } Member { name: "secret", present: true }"#
         );
-        assert!(!printed.contains("s3cr3t"));
+        assert_eq!(
+            format!("{inner:?} {elements:?} {:?}", object.members()),
+            r#"Value { member: "secret", kind: Array, .. } Elements { member: "secret", .. } Members { member: "body", .. }"#
+        );
+        assert_eq!(format!("{error:?}"), r#"ReadError { member: "secret", problem: WrongType }"#);
         assert_eq!(error.to_string(), "secret: wrong type");
     }
 }

@@ -212,10 +212,10 @@ mod tests {
     fn z1_a_writer_does_not_print_what_it_wrote() {
         written(|o| {
             o.string("secret", "s3");
-            assert!(!format!("{o:?}").contains("s3"));
+            assert_eq!(format!("{o:?}"), "ObjectWriter { .. }");
             o.array("a", |a| {
                 a.string("s3");
-                assert!(!format!("{a:?}").contains("115"));
+                assert_eq!(format!("{a:?}"), "ArrayWriter { .. }");
             });
         });
     }

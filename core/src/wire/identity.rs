@@ -143,6 +143,7 @@ mod tests {
     #[test]
     fn an_identity_gives_its_three_numbers_back() {
         let route = RouteHandle::new(7, 77).unwrap();
+        assert_eq!(alloc::format!("{route:?}"), "7@77");
         let corr = Correlation::new(2).unwrap();
         assert_eq!(Identity::Connection.raw(), (0, 0, 0));
         assert_eq!(Identity::Control(corr).raw(), (0, 0, 2));

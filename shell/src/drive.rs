@@ -1,4 +1,4 @@
-//! A connection's task: [`turn`](crate::turn::turn) under a runtime, and how others get its attention.
+//! A connection's task: [`turn`] under a runtime, and how others get its attention.
 //!
 //! Owns the waiting: one waker per direction, one timer, one signal. An idle connection without a deadline costs no wake-up.
 

@@ -1,6 +1,6 @@
 //! Authenticated, multiplexed requests and streams between a local host process and its clients, on any async runtime.
 //!
-//! This crate is the layer between the pure core ([`core`](hostwire_core)) and a runtime: it owns handles, sockets and the one loop
+//! This crate is the layer between the pure core ([`core`]) and a runtime: it owns handles, sockets and the one loop
 //! that drives a connection ([`turn`]), and asks a [`Runtime`] for readiness, timers and tasks. `hostwire-tokio` and
 //! `hostwire-smol` are such runtimes; another is a page of code.
 #![cfg_attr(

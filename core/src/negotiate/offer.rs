@@ -151,6 +151,7 @@ impl OfferList {
     }
 
     fn of_valid(offers: Vec<Offer>) -> Result<Self, NegotiateError> {
+        // N2: one to eight, `tcp` among them, none twice.
         if !(1..=MAX_OFFERS).contains(&offers.len()) {
             return Err(NegotiateError::OfferCount);
         }

@@ -29,12 +29,12 @@ pub fn pair(data: &[u8]) {
         ..HostLimits::default()
     };
     let mut world = World::with(client, host).with_route();
-    let mut corrs = Vec::new();
+    let (mut corrs, mut large) = (Vec::new(), 0);
     for _ in 0..STEPS {
         if u.is_empty() {
             break;
         }
-        step(&mut u, &mut world, &mut corrs);
+        step(&mut u, &mut world, &mut corrs, &mut large);
     }
     (world.up.knobs.accept, world.down.knobs.accept) = (usize::MAX, usize::MAX);
     world.reading = true;
@@ -42,12 +42,15 @@ pub fn pair(data: &[u8]) {
     world.close_and_check();
 }
 
-fn step(u: &mut Choices<'_>, world: &mut World, corrs: &mut Vec<u64>) {
+fn step(u: &mut Choices<'_>, world: &mut World, corrs: &mut Vec<u64>, large: &mut usize) {
     match u.below(20) {
-        0..=6 => call(u, world, corrs),
+        0..=6 => call(u, world, corrs, large),
         7 | 8 => cancel(u, world, corrs),
         9 => world.reading = !world.reading,
-        10 => (world.up.knobs, world.down.knobs) = (knobs(u), knobs(u)),
+        10 => {
+            let turned = [knobs(u), knobs(u)];
+            [world.up.knobs, world.down.knobs] = if *large > 0 { turned.map(coarse) } else { turned };
+        }
         11 => {
             if let Some(route) = world.route.take() {
                 world.act(|client, now| client.close_route(now, route));
@@ -72,16 +75,13 @@ fn step(u: &mut Choices<'_>, world: &mut World, corrs: &mut Vec<u64>) {
     }
 }
 
-fn call(u: &mut Choices<'_>, world: &mut World, corrs: &mut Vec<u64>) {
+fn call(u: &mut Choices<'_>, world: &mut World, corrs: &mut Vec<u64>, large: &mut usize) {
     let kind = u.pick(b"eefhxs").unwrap_or(b'e');
     let mut body = vec![kind; 1 + u.below(40)];
-    if u.once_in(40) {
+    if *large < 4 && u.once_in(40) {
         body.resize(70_000, 1);
-        for pipe in [&mut world.up, &mut world.down] {
-            // In a few hundred pieces at most.
-            let coarse = |size: usize| if size == 0 { 0 } else { size.max(300) };
-            (pipe.knobs.accept, pipe.knobs.deliver) = (coarse(pipe.knobs.accept), coarse(pipe.knobs.deliver));
-        }
+        *large += 1;
+        (world.up.knobs, world.down.knobs) = (coarse(world.up.knobs), coarse(world.down.knobs));
     }
     if let Some(items) = body.get_mut(1) {
         *items = u.below(20) as u8;
@@ -112,4 +112,10 @@ fn knobs(u: &mut Choices<'_>) -> Knobs {
         delay: Duration::from_micros(u.below(50) as u64),
         cut: None,
     }
+}
+
+/// With large bodies about, pieces of a few hundred bytes at least: byte by byte they take minutes.
+fn coarse(knobs: Knobs) -> Knobs {
+    let size = |size: usize| if size == 0 { 0 } else { size.max(500) };
+    Knobs { accept: size(knobs.accept), deliver: size(knobs.deliver), ..knobs }
 }

@@ -381,6 +381,14 @@ mod tests {
     }
 
     #[test]
+    fn n6_a_grant_has_its_offers_version() {
+        let two = NonZeroU32::new(2).unwrap();
+        let offer = Offer::new(TransportName::UNIX, two, None).unwrap();
+        let grant = Grant::new(&offer, ActivationToken::new([7; 16]), &RawJson::new("{}").unwrap()).unwrap();
+        assert_eq!((grant.transport(), grant.capability_version()), (offer.transport(), two));
+    }
+
+    #[test]
     fn n15_a_grant_prints_neither_token_nor_descriptor() {
         let printed = format!("{:?}", Response::Granted(grant()));
         assert!(printed.contains("unix"));

@@ -108,6 +108,7 @@ impl FromStr for Liveness {
 
 impl Serve {
     pub(crate) fn prepare(self, common: Common) -> Result<Prepared, Stop> {
+        Transport::check(&self.transport)?;
         let mut config = HostConfig::new(locate(&common)?, DAEMON_VER);
         let (mut reserved_pending, mut reserved_tasks) = (4, 2);
         for Limit { name, value } in self.limits {
@@ -138,7 +139,6 @@ impl Serve {
                 *place = ms(time);
             }
         }
-        Transport::check(&self.transport)?;
         config.unix = self.transport.contains(&Transport::Unix);
         let reserved = LabReserved::new(reserved_pending, reserved_tasks);
         Ok(Prepared {

@@ -46,7 +46,7 @@ on_both_runtimes! {
         ] {
             let host = Serving::start(runtime, &["--transport", served]);
             let ran = host.call("x", &["--transport", offered, "--verbose"]);
-            assert_eq!((ran.stdout.as_str(), ran.code), ("x\n", Some(0)));
+            assert_eq!((&ran.line()["body"], ran.code), (&json!("x"), Some(0)));
             assert!(ran.stderr.lines().any(|line| line.ends_with(over)), "{served} {offered}: {}", ran.stderr);
             let left = std::fs::read_dir(host.spot.run_dir()).unwrap().filter_map(Result::ok);
             assert!(!left.into_iter().any(|entry| entry.path().extension().is_some_and(|kind| kind == "sock")));

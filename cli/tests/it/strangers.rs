@@ -1,7 +1,7 @@
 //! `call` where there is no host, a wrong key, or something else behind the port: one clear line and the exit code.
 
 use super::*;
-use hostwire::core::auth::{Credentials, DaemonId, HostHandshake, Key, Nonce};
+use hostwire::core::auth::{ClientHandshake, Credentials, DaemonId, HostHandshake, Key, Nonce};
 use hostwire::core::discovery::Document;
 use serde_json::json;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -60,6 +60,30 @@ on_both_runtimes! {
         not_sent(&spot.run(&call), "discovery_invalid", Value::Null); // V2
         // Neither a file, nor a data directory, nor a variable.
         not_sent(&run(&call), "discovery_invalid", Value::Null);
+    }
+
+    fn a2_no_two_attempts_share_a_nonce(runtime) {
+        // The client's: what it says first, to two strangers.
+        let mut hellos = Vec::new();
+        for _ in 0..2 {
+            let (send, receive) = std::sync::mpsc::channel();
+            let (spot, stranger) = super::stranger(move |mut stream| send.send(message(&mut stream)).unwrap());
+            let ran = spot.run(&["call", "--json", "--data", "x", "--runtime", runtime]);
+            not_sent(&ran, "authentication_failed", Value::Null);
+            stranger.join().unwrap();
+            hellos.push(receive.recv().unwrap());
+        }
+        assert_ne!(hellos[0], hellos[1]);
+        // The host's: what it answers to two who say the same.
+        let host = Serving::start(runtime, &[]);
+        let document = Document::parse(&std::fs::read(host.spot.file()).unwrap()).unwrap();
+        let answer = || {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, document.port.get())).unwrap();
+            let hello = ClientHandshake::new(document.credentials.clone(), Nonce::new([1; 32]), "client").unwrap();
+            stream.write_all(&hello.hello()).unwrap();
+            message(&mut stream)
+        };
+        assert_ne!(answer(), answer());
     }
 
     fn a_port_where_nobody_listens_cannot_be_dialled(runtime) {

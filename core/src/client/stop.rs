@@ -1,7 +1,7 @@
 //! How a caller stops waiting: cancel, confirmed cancel, drop; and how it ends a route or the generation.
 
 use super::connection::{Connection, Owner, State};
-use super::pending::{Kind, OpId, Phase};
+use super::pending::{OpId, Phase};
 use crate::fault::CloseReason;
 use crate::outcome::{NotSentCode, UnknownCode};
 use crate::time::Instant;
@@ -28,15 +28,9 @@ impl Connection {
 
     /// The caller has lost interest: as [`Connection::cancel`] if it is pending, and its items are freed at once (B5). Never fails.
     pub fn drop_op(&mut self, now: Instant, op: OpId) -> CancelResult {
-        if let Some(entry) = self.pending.get_mut(op)
-            && let Kind::Stream(items) = &mut entry.kind
-        {
-            items.queue.clear();
-            items.queue.shrink_to_fit();
-        }
         let result = self.cancel_as(now, op, UnknownCode::Dropped);
         if self.pending.get(op).is_some_and(|entry| entry.phase == Phase::Settled) {
-            self.pending.remove(op);
+            self.pending.remove(op); // B5: its unread items go with it
         }
         result
     }

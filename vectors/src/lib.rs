@@ -21,5 +21,5 @@ pub use format::{
 };
 pub use lex::LoadError;
 pub use load::{files, load, load_all};
-pub use peer::{LabHost, Peer, Surroundings};
-pub use replay::{Difference, Divergence, replay_core};
+pub use peer::{CoreOnly, LabHost, Peer, Surroundings};
+pub use replay::{Difference, Divergence, close_cause, compare_report, replay_core};

@@ -31,6 +31,53 @@ pub trait Surroundings {
     ///
     /// What differs.
     fn event(&mut self, expected: &Report) -> Result<(), Vec<Difference>>;
+
+    /// The subject has ended the connection; compares why, if that can be seen. The causes are [`close_cause`](crate::close_cause)'s.
+    ///
+    /// # Errors
+    ///
+    /// What differs.
+    fn closed(&mut self, _cause: &str) -> Result<(), Vec<Difference>> {
+        Ok(())
+    }
+
+    /// The case is over and its connection not yet closed: compares what no step has asked for.
+    ///
+    /// # Errors
+    ///
+    /// What the vector does not say.
+    fn finish(&mut self) -> Result<(), Vec<Difference>> {
+        Ok(())
+    }
+}
+
+/// Why a case is for the core alone, and no socket can play it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CoreOnly {
+    /// It is no exchange: nothing goes over a connection.
+    NoExchange,
+    /// It moves the clock, which a program under test does not let go of.
+    Clock,
+    /// It needs a second connection, whose place the subject names.
+    SecondSocket,
+    /// It says how many bytes the transport takes before it fails; a system's socket does not ask.
+    Cut,
+    /// It fixes what a program under test chooses itself: nonces, channels, or what its embedder does.
+    Fixed,
+}
+
+impl CoreOnly {
+    /// The reason, for people.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::NoExchange => "nothing goes over a connection",
+            Self::Clock => "it moves the clock",
+            Self::SecondSocket => "it needs a second connection",
+            Self::Cut => "it says how many bytes the transport takes",
+            Self::Fixed => "it fixes nonces, or what an embedder does",
+        }
+    }
 }
 
 /// A host that serves hostwire's own test components. It echoes, and what it sees inside is not asked for.
@@ -74,17 +121,36 @@ impl Peer {
     /// accepted. `nonce` is this end's and must be fresh (A2). `patience` is how long one step waits for the subject.
     #[must_use]
     pub fn new(stream: TcpStream, credentials: Credentials, nonce: [u8; 32], patience: Duration) -> Self {
+        // Each step is a write of its own, and none waits for the one before to be acknowledged. It only costs time if it fails.
+        let _slow = stream.set_nodelay(true);
         Self { stream, credentials, nonce, patience, sent: Vec::new(), ended: false, route: None }
     }
 
     /// Whether a case can be played over a socket at all.
     #[must_use]
     pub fn can_play(vector: &Vector, case: &Case) -> bool {
-        let Some(exchange) = &vector.exchange else { return false };
-        let Body::Exchange(steps) = &case.body else { return false };
-        let timeless =
-            |step: &Step| !matches!(step.action, Action::Advance(_) | Action::Socket(_) | Action::Cut { .. });
-        !exchange.core_only && exchange.before.iter().chain(steps).all(timeless)
+        Self::core_only(vector, case).is_none()
+    }
+
+    /// Why a case cannot be played over a socket, if so.
+    #[must_use]
+    pub fn core_only(vector: &Vector, case: &Case) -> Option<CoreOnly> {
+        let (Some(exchange), Body::Exchange(steps)) = (&vector.exchange, &case.body) else {
+            return Some(CoreOnly::NoExchange);
+        };
+        let needs = exchange.before.iter().chain(steps).find_map(|step| match step.action {
+            Action::Advance(_) => Some(CoreOnly::Clock),
+            Action::Socket(_) => Some(CoreOnly::SecondSocket),
+            Action::Cut { .. } => Some(CoreOnly::Cut),
+            Action::Recv(_)
+            | Action::Expect(_)
+            | Action::Event(_)
+            | Action::Command(_)
+            | Action::Eof
+            | Action::Closed(_)
+            | Action::Auth => None,
+        });
+        needs.or(exchange.core_only.then_some(CoreOnly::Fixed))
     }
 
     /// Plays one case. The connection is used up.
@@ -109,6 +175,9 @@ impl Peer {
         for step in exchange.before.iter().chain(steps) {
             self.step(exchange, step, around).map_err(|differences| blame(step, differences))?;
             last = Some(step);
+        }
+        if let Some(step) = last {
+            around.finish().map_err(|differences| blame(step, differences))?;
         }
         match last {
             Some(step) if !self.sent.is_empty() => {
@@ -136,7 +205,7 @@ impl Peer {
                 let _gone = self.stream.shutdown(Shutdown::Write);
                 Ok(())
             }
-            Action::Closed(_) => self.closed(),
+            Action::Closed(cause) => self.closed().and_then(|()| around.closed(cause)),
             Action::Auth => self.authenticate(exchange.subject),
             Action::Advance(_) | Action::Socket(_) | Action::Cut { .. } => {
                 Err(vec![Difference::new("step", "one that a socket can play", "one for the core only")])

@@ -18,6 +18,7 @@ pub mod faults;
 pub mod host;
 pub mod managed;
 pub mod raw_host;
+pub mod replay;
 pub mod stage;
 pub mod streams;
 
@@ -102,6 +103,11 @@ macro_rules! suite {
             [ae5_a_forgotten_route_is_opened_again_once]
             [o5_a_busy_host_is_asked_again_within_the_deadline]
             [a_call_stopped_between_two_attempts_sends_nothing_more]
+        );
+        $crate::suite!(@module $run, replay:
+            [vectors_hold_for_a_client_over_a_socket]
+            [vectors_hold_for_a_host_over_a_socket]
+            [a_vector_that_is_wrong_is_found_out]
         );
         $crate::suite!(@module $run, streams:
             [v38_a_stream_has_its_items_in_order_and_one_end]

@@ -2,8 +2,10 @@
 
 use hostwire_core::fault::{CloseReason, PeerMisbehaved};
 
-/// The word for a reason. `authenticated` tells an end inside the handshake from a later one: there, every end is one (A6).
-pub(super) fn word(reason: CloseReason, authenticated: bool) -> String {
+/// The word that vectors have for a reason. `authenticated` tells an end inside the handshake from a later one: there, every end is
+/// one (A6). A reason that they have no word for is as the core calls it.
+#[must_use]
+pub fn close_cause(reason: CloseReason, authenticated: bool) -> String {
     let word = match reason {
         CloseReason::Eof if authenticated => "eof",
         CloseReason::Peer(PeerMisbehaved::Truncated) if authenticated => "corruption",

@@ -116,7 +116,7 @@ impl Client {
                     Stage::Authenticating => false,
                     Stage::Negotiating | Stage::Active => true,
                 };
-                self.seen(socket).push_back(Seen::Closed(cause::word(reason, authenticated)));
+                self.seen(socket).push_back(Seen::Closed(cause::close_cause(reason, authenticated)));
             }
             Event::Granted { grant } => {
                 let arguments = vec![

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hostwire_core::endpoint::{Endpoint, WriteFailure};
 use hostwire_core::time::Instant;
 
-use super::matching::{compare, next_len, shown};
+use super::matching::{compare, compare_report, next_len, shown};
 use super::{Difference, Divergence};
 use crate::bytes::Bytes;
 use crate::format::{Action, Field, Report, Step};
@@ -409,28 +409,7 @@ impl Player<'_> {
                 return vec![Difference::new("event", &expected.name, said(&other))];
             }
         };
-        let mut differences = Vec::new();
-        for (key, value) in &expected.arguments {
-            let got = arguments.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str());
-            if got.unwrap_or("none") != value {
-                differences.push(Difference::new(key, value, got.unwrap_or("none")));
-            }
-        }
-        for (key, value) in &expected.fields {
-            let got = fields.iter().find(|(other, _)| other == key).map_or(&[][..], |(_, value)| value);
-            if let Some(at) = value.first_difference(got) {
-                let expected = format!("{} (differs from byte {at})", shown(&value.to_vec()));
-                differences.push(Difference::new(key, expected, shown(got)));
-            }
-        }
-        // A body that the vector does not mention is empty: an event never carries bytes behind its back.
-        for (key, got) in &fields {
-            if *key == "body" && !got.is_empty() && !expected.fields.contains_key("body") && name != "settled"
-            {
-                differences.push(Difference::new(*key, "no bytes", shown(got)));
-            }
-        }
-        differences
+        compare_report(expected, name, &arguments, &fields)
     }
 
     fn closed(&mut self, cause: &str) -> Vec<Difference> {

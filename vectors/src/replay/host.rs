@@ -140,7 +140,7 @@ impl Host {
             Event::RouteOpenWithdrawn { id } => self.binds.retain(|other| *other != id),
             Event::Closed { reason } => {
                 let authenticated = self.authenticated || socket == 1;
-                self.seen(socket).push_back(Seen::Closed(cause::word(reason, authenticated)));
+                self.seen(socket).push_back(Seen::Closed(cause::close_cause(reason, authenticated)));
             }
             Event::CandidateWanted { offer } => {
                 let arguments = vec![

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Difference;
 use crate::bytes::Bytes;
-use crate::format::{Expect, Pattern};
+use crate::format::{Expect, Pattern, Report};
 
 /// The fields of an envelope's header, with their widths.
 const HEADER: [(&str, usize); 7] =
@@ -61,6 +61,42 @@ pub(crate) fn compare(expect: &Expect, sent: &[u8]) -> Vec<Difference> {
         at += width;
     }
     judge(if matches!(expect, Expect::Frame(_)) { "body" } else { "json" }, body);
+    differences
+}
+
+/// What a program under test has reported, against what a vector says that it reports: `name`, arguments by name, bytes by name.
+///
+/// What the vector names must be equal; `none` stands for an argument that is absent. Empty where nothing differs.
+#[must_use]
+pub fn compare_report(
+    expected: &Report,
+    name: &str,
+    arguments: &[(&str, String)],
+    fields: &[(&str, Vec<u8>)],
+) -> Vec<Difference> {
+    if name != expected.name {
+        return vec![Difference::new("event", &expected.name, name)];
+    }
+    let mut differences = Vec::new();
+    for (key, value) in &expected.arguments {
+        let got = arguments.iter().find(|(other, _)| other == key).map(|(_, value)| value.as_str());
+        if got.unwrap_or("none") != value {
+            differences.push(Difference::new(key, value, got.unwrap_or("none")));
+        }
+    }
+    for (key, value) in &expected.fields {
+        let got = fields.iter().find(|(other, _)| other == key).map_or(&[][..], |(_, value)| value);
+        if let Some(at) = value.first_difference(got) {
+            let expected = format!("{} (differs from byte {at})", shown(&value.to_vec()));
+            differences.push(Difference::new(key, expected, shown(got)));
+        }
+    }
+    // A body that the vector does not mention is empty: an event never carries bytes behind its back.
+    for (key, got) in fields {
+        if *key == "body" && !got.is_empty() && !expected.fields.contains_key("body") && name != "settled" {
+            differences.push(Difference::new(*key, "no bytes", shown(got)));
+        }
+    }
     differences
 }
 

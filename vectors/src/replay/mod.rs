@@ -16,7 +16,9 @@ use std::sync::Arc;
 use hostwire_core::wire::RouteHandle;
 
 use crate::format::{Body, Case, Exchange, Report, Step, Subject, Vector};
+pub use cause::close_cause;
 use exchange::{Manner, Role};
+pub use matching::compare_report;
 
 /// Up to so many received bytes a case is also played byte by byte.
 const SMALL: usize = 256 << 10;
@@ -46,7 +48,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    pub(crate) fn new(what: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
+    /// Something that differs.
+    pub fn new(what: impl Into<String>, expected: impl Into<String>, got: impl Into<String>) -> Self {
         Self { what: what.into(), expected: expected.into(), got: got.into() }
     }
 }

@@ -3,15 +3,16 @@
 
 use hostwire_core::auth::{DaemonId, Domain, Key, Nonce, proof};
 use hostwire_core::body::Body;
-use hostwire_core::client::{Event, Request};
+use hostwire_core::client::{self, Event, Request};
 use hostwire_core::control::{ErrorBody, decode_request};
 use hostwire_core::endpoint::Endpoint;
-use hostwire_core::host;
+use hostwire_core::host::{self, HostLimits};
+use hostwire_core::limits::ClientLimits;
 use hostwire_core::time::Instant;
 use hostwire_core::transmit::MAX_SEGMENTS;
 use hostwire_core::wire::{
-    Channel, Correlation, Epoch, Flags, HEADER_LEN, Header, Identity, IdentityShape, LEGALITY, Priority,
-    RouteHandle, Row, judge,
+    Channel, Correlation, Epoch, Flags, FrameType, HEADER_LEN, Header, Identity, IdentityShape, LEGALITY,
+    Priority, RouteHandle, Row, judge,
 };
 use hostwire_sim::{World, route_open};
 use std::hint::black_box;
@@ -98,6 +99,80 @@ fn echo_round_trip(n: usize) {
     }
 }
 
+/// Client and host with a route and room for many requests at once; the next correlation is 3.
+fn roomy() -> (World, RouteHandle) {
+    const ROOM: usize = 16_384;
+    let client = ClientLimits { pending_requests: ROOM, ..ClientLimits::default() };
+    let host = HostLimits { pending_requests: ROOM, handler_tasks: ROOM, ..HostLimits::default() };
+    let world = World::with(client, host).with_route();
+    let route = world.route.expect("a route");
+    (world, route)
+}
+
+/// Which of `len` is next: spread over all of them, the same in every run.
+fn pick(seed: &mut u64, len: usize) -> usize {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) as usize % len
+}
+
+fn frame(kind: FrameType, flags: Flags, route: RouteHandle, corr: u64) -> Vec<u8> {
+    let identity = Identity::Routed(route, Correlation::new(corr).expect("not zero"));
+    let mut bytes = Header { len: 64, kind, flags, identity }.encode().to_vec();
+    bytes.extend_from_slice(&[b'e'; 64]);
+    bytes
+}
+
+fn say_all(from: &mut impl Endpoint) {
+    let offer = from.poll_transmit(Instant::ZERO).expect("something to say");
+    let n = offer.len();
+    offer.written(n).expect("all of it");
+}
+
+/// The client alone: a request of 64 bytes is submitted and leaves whole, then one of `pending` is answered, read and settled.
+fn submit_to_settle(n: usize, pending: usize) {
+    let (World { mut client, .. }, route) = roomy();
+    let (mut seed, mut corr, mut waiting) = (1, 3, Vec::with_capacity(pending));
+    let mut submit = |client: &mut client::Connection, waiting: &mut Vec<u64>, seed: &mut u64| {
+        let deadline = Instant::from_micros(1 + pick(seed, 1_000_000) as u64);
+        let body: Body = vec![b'e'; 64].into();
+        client.request(Instant::ZERO, route, Request::unary(body, deadline)).expect("admitted");
+        say_all(client);
+        waiting.push(corr);
+        corr += 1;
+    };
+    (1..pending).for_each(|_| submit(&mut client, &mut waiting, &mut seed));
+    for _ in 0..n {
+        submit(&mut client, &mut waiting, &mut seed);
+        let answered = pick(&mut seed, waiting.len());
+        let answer = frame(FrameType::Response, Flags::terminal(true), route, waiting.swap_remove(answered));
+        assert_eq!(client.handle_input(Instant::ZERO, &answer), Ok(answer.len()));
+        assert!(matches!(client.poll_event(), Some(Event::Settled { .. })));
+    }
+}
+
+/// The host alone: a request of 64 bytes is read and dispatched, then one of `pending` is answered with its own body, which leaves whole.
+fn dispatch_to_settle(n: usize, pending: usize) {
+    let (World { mut host, .. }, route) = roomy();
+    let (mut seed, mut corr, mut running) = (1, 3, Vec::with_capacity(pending));
+    let mut dispatch = |host: &mut host::Connection, running: &mut Vec<_>| {
+        let request = frame(FrameType::Request, Flags::data(true, Priority::Interactive), route, corr);
+        assert_eq!(host.handle_input(Instant::ZERO, &request), Ok(request.len()));
+        let Some(host::Event::Request { id, body, permit, .. }) = host.poll_event() else {
+            panic!("no request")
+        };
+        running.push((id, body, permit));
+        corr += 1;
+    };
+    (1..pending).for_each(|_| dispatch(&mut host, &mut running));
+    for _ in 0..n {
+        dispatch(&mut host, &mut running);
+        let (id, body, permit) = running.swap_remove(pick(&mut seed, pending));
+        host.respond(Instant::ZERO, id, true, body).expect("in time");
+        drop(permit);
+        say_all(&mut host);
+    }
+}
+
 fn carry(from: &mut impl Endpoint, to: &mut impl Endpoint, wire: &mut Vec<u8>) {
     wire.clear();
     let offer = from.poll_transmit(Instant::ZERO).expect("something to say");
@@ -111,7 +186,7 @@ fn carry(from: &mut impl Endpoint, to: &mut impl Endpoint, wire: &mut Vec<u8>) {
 
 type Measure = (&'static str, fn(usize));
 
-const MEASURES: [Measure; 7] = [
+const MEASURES: [Measure; 11] = [
     ("header_decode", header_decode),
     ("header_encode", header_encode),
     ("legality", legality),
@@ -119,6 +194,10 @@ const MEASURES: [Measure; 7] = [
     ("error_body_write", error_body_write),
     ("proof", proof_of_a_key),
     ("echo_round_trip", echo_round_trip),
+    ("submit_to_settle", |n| submit_to_settle(n, 1)),
+    ("submit_to_settle_10k", |n| submit_to_settle(n, 10_000)),
+    ("dispatch_to_settle", |n| dispatch_to_settle(n, 1)),
+    ("dispatch_to_settle_10k", |n| dispatch_to_settle(n, 10_000)),
 ];
 
 fn main() -> ExitCode {

@@ -73,6 +73,7 @@
 //! | [`body`], [`budget`] | bodies that carry their charge | §14 |
 //! | [`outcome`], [`fault`] | the three-way truth; why things end | §12, §13 |
 //! | [`client`], [`host`] | the two roles | §10–§17 |
+//! | [`child`] | a child process: its queue, the order of its teardown, the truth about its end | – |
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -89,6 +90,7 @@ extern crate std;
 pub mod auth;
 pub mod body;
 pub mod budget;
+pub mod child;
 pub mod client;
 pub mod control;
 pub mod counters;

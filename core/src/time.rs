@@ -55,6 +55,11 @@ impl Clock {
         self.0 = self.0.max(now);
         self.0
     }
+
+    /// The last reading.
+    pub(crate) const fn latest(&self) -> Instant {
+        self.0
+    }
 }
 
 #[cfg(test)]

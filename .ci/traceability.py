@@ -7,7 +7,8 @@ only. What is missing stands in .ci/traceability-missing.txt, one `ID proof` or 
 something missing that is not on it is an error, and so is an entry that is no longer missing, or a citation of a rule that
 does not exist.
 
-    .ci/traceability.py            check
+    .ci/traceability.py            check, the tables included
+    .ci/traceability.py tables     write the tables: docs/conformance.md, and the last column of docs/field-reports.md
     .ci/traceability.py shrink     drop from the list what is no longer missing
     .ci/traceability.py show ID    where one rule is cited
 """
@@ -19,6 +20,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MISSING = ROOT / ".ci" / "traceability-missing.txt"
+CONFORMANCE = ROOT / "docs" / "conformance.md"
+FIELD_REPORTS = ROOT / "docs" / "field-reports.md"
 SKIPPED = {"target", "mutants.out", ".git"}
 
 # Rules that no line of code enforces: they say what the words mean, or what is left to others.
@@ -113,6 +116,82 @@ def collect(families):
     return proofs, lines
 
 
+def reports(text):
+    """The field reports that a piece of text cites, in a name or a comment."""
+    return {found.upper() for found in re.findall(r"(?<![A-Za-z0-9])[Bb]\d{3}(?![0-9])", text)}
+
+
+def name_at(lines, number):
+    """The function that a line of tests belongs to: for a comment above one that one, else the one before it."""
+    ahead = number - 1
+    while ahead < len(lines) and re.match(r"\s*(//|#\[|$)", lines[ahead]):
+        ahead += 1
+    behind = range(number - 1, -1, -1)
+    commented = lines[number - 1].lstrip().startswith("//")
+    for index in [ahead, *behind] if commented else behind:
+        found = index < len(lines) and re.match(r"\s*(?:pub(?:\([a-z]+\))? )?(?:async )?fn (\w+)", lines[index])
+        if found:
+            return found.group(1)
+    return None
+
+
+def where(place):
+    """`file::test` of a proof, `file` of a line of code; a case of a vector by the file's name."""
+    path, number = place.rsplit(":", 1)
+    if path.endswith(".rs"):
+        name = name_at((ROOT / path).read_text().splitlines(), int(number))
+        return f"`{path}`" if name is None else f"`{path}` {name}"
+    return f"`{path}`"
+
+
+def cell(places, named):
+    """A table's cell: the first three places, and how many there are besides."""
+    found = sorted({where(place) if named else f"`{place.rsplit(':', 1)[0]}`" for place in places}, key=lambda text: (" " not in text, text))
+    return ", ".join(found[:3]) + (f", and {len(found) - 3} more" if len(found) > 3 else "")
+
+
+def conformance(known, proofs, lines):
+    """docs/conformance.md."""
+    text = [
+        "# Rules, and what holds them",
+        "",
+        "Written by `.ci/traceability.py tables` from the rule IDs in tests, vectors and comments; checked in CI, where a rule without a",
+        "test, a scenario without a result, or a table that is not this one fails. Three places a cell; `.ci/traceability.py show ID` names",
+        "all, with their lines. The rules themselves are in [protocol.md](protocol.md).",
+    ]
+    for title, scenario in (("Rules", False), ("Scenarios", True)):
+        text += ["", f"## {title}", "", "| ID | proven by | enforced in |" if not scenario else "| ID | proven by |",
+                 "| --- | --- | --- |" if not scenario else "| --- | --- |"]
+        for rule, is_scenario in known.items():
+            if is_scenario == scenario:
+                enforced = [] if scenario else [cell(lines.get(rule, []), False) or "says what words mean"]
+                text.append("| " + " | ".join([rule, cell(proofs.get(rule, []), True) or "**nothing**", *enforced]) + " |")
+    return "\n".join(text) + "\n"
+
+
+def field_reports():
+    """docs/field-reports.md with its last column as the tests say, and the rows that no test cites."""
+    cited = {}
+    for path in sources(".rs"):
+        for number, line in split_rust(path)[1]:
+            for report in reports(line):
+                cited.setdefault(report, []).append(f"{path.relative_to(ROOT)}:{number}")
+    for path in [*sources(".vec"), *sources(".py")]:
+        if path.name != "traceability.py":
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                for report in reports(line):
+                    cited.setdefault(report, []).append(f"{path.relative_to(ROOT)}:{number}")
+    rows, bare = [], []
+    for line in FIELD_REPORTS.read_text().splitlines():
+        row = re.match(r"\| (B\d{3}) \|", line)
+        if row:
+            places = cell(cited.get(row.group(1), []), True)
+            bare += [] if places else [row.group(1)]
+            line = line.rsplit(" | ", 1)[0] + f" | {places or '**nothing**'} |"
+        rows.append(line)
+    return "\n".join(rows) + "\n", bare
+
+
 def once_listed(entries):
     """Those of the entries that some earlier version of the list did not have: it may only shrink."""
 
@@ -136,6 +215,10 @@ def main(arguments):
         for name, where in (("proof", proofs), ("line", lines)):
             for place in where.get(arguments[1], ["none"]):
                 print(f"{name:<6}{place}")
+        return 0
+    if arguments == ["tables"]:
+        CONFORMANCE.write_text(conformance(known, proofs, lines))
+        FIELD_REPORTS.write_text(field_reports()[0])
         return 0
     if arguments not in ([], ["shrink"]):
         print(__doc__, file=sys.stderr)
@@ -163,6 +246,11 @@ def main(arguments):
     for name, where in (("proof", proofs), ("line", lines)):
         wrong += [f"{rule}: cited as a {name} at {where[rule][0]}, but no such rule"
                   for rule in sorted(where.keys() - known.keys())]
+    table, bare = field_reports()
+    wrong += [f"{report}: a field report that no test cites" for report in bare]
+    wrong += [f"{path.relative_to(ROOT)}: not what the tests say (`.ci/traceability.py tables`)"
+              for path, text in ((CONFORMANCE, conformance(known, proofs, lines)), (FIELD_REPORTS, table))
+              if path.read_text() != text]
     for line in wrong:
         print(line, file=sys.stderr)
     done = len(known) - len({entry.split()[0] for entry in missing})

@@ -434,6 +434,7 @@ mod tests {
         assert_eq!(read(&body), Ok(open));
     }
 
+    /// B170: members.
     #[test]
     fn t2_v16_unknown_members_are_ignored_wherever_they_stand() {
         let text = PLAIN

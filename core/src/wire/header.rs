@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(call.encode(), bytes);
     }
 
-    /// A header with every fault of W9 at once; each fix uncovers the next error in the contract's order.
+    /// B170: version, type and flags. A header with every fault of W9 at once; each fix uncovers the next error in the contract's order.
     #[test]
     fn w9_the_first_failing_check_names_the_error() {
         let mut bytes = [0xFF; HEADER_LEN];
@@ -363,6 +363,7 @@ mod tests {
         }
     }
 
+    /// B002: nothing is subtracted from a length, and nothing waited for.
     #[test]
     fn w1_a_wrong_version_is_refused_with_five_bytes_in_hand() {
         let mut decoder = HeaderDecoder::default();

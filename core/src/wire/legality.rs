@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::wire::{Correlation, Flags, RouteHandle};
 
-    /// The whole space of type × sender × identity × body, against the prose of §7.
+    /// B002: the whole space of type × sender × identity × body, against the prose of §7.
     #[test]
     fn f1_every_frame_outside_the_table_is_illegal() {
         let corr = Correlation::new(5).unwrap();

@@ -52,7 +52,7 @@ pub async fn ae7_the_next_open_finds_the_hosts_next_incarnation<R: Runtime>(benc
     rest_of(&bench, serving.await.expect("served"), client, fresh).await;
 }
 
-/// K4, B030: nobody there, for good: growing pauses until the operation's deadline, then `not_sent`.
+/// K4, B030, B166: nobody there, for good: growing pauses until the operation's deadline, then `not_sent`.
 pub async fn k4_an_open_waits_for_a_host_no_longer_than_its_deadline<R: Runtime>(bench: Bench<R>) {
     let directory = tempfile::tempdir().expect("a directory");
     let listener = listen_tcp(0).expect("listening");

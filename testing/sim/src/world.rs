@@ -112,7 +112,7 @@ impl World {
     #[must_use]
     pub fn with_route(mut self) -> Self {
         self.run();
-        self.open(&route_open()).expect("an active connection");
+        self.open(&route_open(), Instant::FAR_FUTURE).expect("an active connection");
         self.run();
         assert!(self.route.is_some(), "{:?}", self.settled);
         self
@@ -122,8 +122,8 @@ impl World {
     ///
     /// # Errors
     /// As [`Client::open_route`].
-    pub fn open(&mut self, open: &RouteOpen) -> Result<u64, SubmitError> {
-        let op = self.client.open_route(self.now, open, Instant::FAR_FUTURE)?;
+    pub fn open(&mut self, open: &RouteOpen, deadline: Instant) -> Result<u64, SubmitError> {
+        let op = self.client.open_route(self.now, open, deadline)?;
         Ok(self.admitted(op))
     }
 
@@ -145,8 +145,8 @@ impl World {
     ///
     /// # Errors
     /// As [`Client::host_shutdown`].
-    pub fn host_shutdown(&mut self) -> Result<u64, SubmitError> {
-        let op = self.client.host_shutdown(self.now, Instant::FAR_FUTURE)?;
+    pub fn host_shutdown(&mut self, deadline: Instant) -> Result<u64, SubmitError> {
+        let op = self.client.host_shutdown(self.now, deadline)?;
         Ok(self.admitted(op))
     }
 

@@ -64,6 +64,7 @@ fn c1_an_oversize_control_body_is_answered_on_its_header_and_drained_without_bei
     assert_eq!(conn.said(), [(conn.corr, "Response".into())]);
 }
 
+/// B170: operations.
 #[test]
 fn v41_c4_c5_unknown_operations_are_unsupported_and_the_connection_goes_on() {
     let mut conn = Host::new().active();

@@ -124,6 +124,21 @@ fn cc3_input_split_anywhere_gives_the_same_events() {
 }
 
 #[test]
+fn b009_a_frame_whose_first_bytes_end_a_read_comes_with_the_next() {
+    for k in 1..21 {
+        let mut host = Host::new();
+        let (mut conn, route) = host.routed();
+        let first = routed(FrameType::Request, 2, route, 10, b"a");
+        let second = routed(FrameType::Request, 2, route, 11, b"b");
+        conn.feed(&[&first[..], &second[..k]].concat());
+        assert_eq!(conn.job().id.correlation().value(), 10);
+        assert!(conn.inner.poll_event().is_none());
+        conn.feed(&second[k..]);
+        assert_eq!(conn.job().id.correlation().value(), 11, "{k} bytes ended the first read");
+    }
+}
+
+#[test]
 fn v12_w7_a_body_of_64_mib_is_taken_by_lease_and_is_charged_while_it_lives() {
     let mut host = Host::new();
     let (mut conn, route) = host.routed();

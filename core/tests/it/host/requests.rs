@@ -69,6 +69,18 @@ fn q2_the_watermark_moves_whatever_becomes_of_the_request_and_gaps_are_legal() {
 }
 
 #[test]
+fn b016_correlations_of_any_width_come_back_unchanged() {
+    let mut host = Host::new();
+    let (mut conn, route) = host.routed();
+    for corr in [3, 1 << 31, 1 << 32, (1 << 53) + 1, 1 << 63, u64::MAX - 1] {
+        conn.feed(&routed(FrameType::Request, 2, route, corr, b"echo"));
+        let job = conn.job();
+        say(&mut conn, &job, b"echo").unwrap();
+        assert_eq!(conn.said(), [(corr, "Response".into())]);
+    }
+}
+
+#[test]
 fn v38_q5_a_stream_is_its_items_in_order_and_one_end() {
     let mut host = Host::new();
     let (mut conn, route) = host.routed();

@@ -320,7 +320,7 @@ pub async fn b134_a_handler_may_call_its_own_host<R: Runtime>(bench: Bench<R>) {
         .await;
 }
 
-/// B110, G3, B080: half-close means disconnect.
+/// B110, B168, G3, B080: half-close means disconnect.
 pub async fn b110_a_half_close_is_a_disconnect_and_stops_the_work<R: Runtime>(bench: Bench<R>) {
     let (site, log) = (Site::default(), Log::default());
     let mut puppet = Puppet::new("lab", &log);

@@ -9,7 +9,7 @@ const KINDS: [WriteCut; 4] =
 /// Runs an exchange as far as it goes; the cut is in the pipes.
 fn exchange(world: &mut World) {
     world.run();
-    if world.ready && world.closed.is_none() && world.open(&route_open()).is_ok() {
+    if world.ready && world.closed.is_none() && world.open(&route_open(), Instant::FAR_FUTURE).is_ok() {
         world.run();
     }
     if world.route.is_some() {
@@ -118,7 +118,7 @@ fn a_stop_at_every_step_is_judged_by_the_bytes() {
                         }
                         CloseRoute => world.act(|client, now| client.close_route(now, route)),
                         Shutdown => world.act(hostwire_core::client::Connection::shutdown),
-                        HostShutdown => drop(world.host_shutdown()),
+                        HostShutdown => drop(world.host_shutdown(Instant::FAR_FUTURE)),
                     }
                     world.run_until(Instant::from_micros(100));
                     assert!(world.settled.contains_key(&corr));

@@ -39,6 +39,25 @@ fn ae1_every_acceptance_size_gives_the_same_bytes_both_ways() {
 }
 
 #[test]
+fn b018_bodies_around_every_boundary_complete_side_by_side() {
+    for around in [16_384, 65_536] {
+        let mut world = World::routed();
+        world.up.knobs = Knobs { accept: 65_536, deliver: 65_536, ..Knobs::default() };
+        (world.down.knobs, world.down.knobs.lease) = (world.up.knobs, true);
+        let calls: Vec<_> = (0..32)
+            .map(|n| {
+                let mut body = vec![0; around - 1 + n % 3];
+                body[0] = b'e';
+                world.call(&body, false, Instant::FAR_FUTURE).unwrap()
+            })
+            .collect();
+        world.run();
+        assert!(calls.iter().all(|corr| world.settled[corr] == Settled::Terminal(None)), "{around}");
+        world.close_and_check();
+    }
+}
+
+#[test]
 fn leases_carry_big_bodies_both_ways() {
     for lease in [false, true] {
         let mut world = World::routed();
@@ -83,7 +102,7 @@ fn x4_a_confirmed_cancel_proves_the_stop() {
 fn v45_a_shutdown_is_committed_when_its_response_is_out() {
     let mut world = World::routed();
     world.down.knobs.accept = 0;
-    let corr = world.host_shutdown().unwrap();
+    let corr = world.host_shutdown(Instant::FAR_FUTURE).unwrap();
     world.run();
     assert_eq!(world.app.shutdown, 0, "H1: not before the last byte");
     world.down.knobs.accept = usize::MAX;

@@ -2,4 +2,5 @@
 
 mod cuts;
 mod exchange;
+mod exhaustive;
 mod random;

@@ -77,7 +77,7 @@ fn run(seed: u64) -> (Vec<u8>, Vec<u8>) {
                     world.act(|client, now| client.close_route(now, route));
                 }
             }
-            13 if world.route.is_none() => drop(world.open(&route_open())),
+            13 if world.route.is_none() => drop(world.open(&route_open(), Instant::FAR_FUTURE)),
             14 if rng.once_in(12) => {
                 let kinds = [
                     WriteCut::NothingAccepted,
@@ -89,7 +89,7 @@ fn run(seed: u64) -> (Vec<u8>, Vec<u8>) {
                 let pipe = if rng.once_in(2) { &mut world.up } else { &mut world.down };
                 pipe.knobs.cut = Some(Cut { after: pipe.accepted.len() + rng.below(200), how });
             }
-            15 if rng.once_in(20) => drop(world.host_shutdown()),
+            15 if rng.once_in(20) => drop(world.host_shutdown(Instant::FAR_FUTURE)),
             16 => world.run_until(world.now + Duration::from_micros(rng.next() % 3_000)),
             _ => {
                 for _ in 0..rng.below(20) {

@@ -309,10 +309,17 @@ impl Shared {
         lock(&self.state).conn.close_reason()
     }
 
-    /// One step under the lock, and what follows from it after.
+    /// One step under the lock, behind whatever handles that were dropped before it have left; and what follows from it after.
     fn step<T>(self: &Arc<Self>, step: impl FnOnce(&Arc<Self>, &mut State, &mut Vec<Delivery>) -> T) -> T {
         let mut later = Vec::new();
-        let result = step(self, &mut lock(&self.state), &mut later);
+        let dropped = self.dropped.load(Ordering::Acquire).then(|| self.now());
+        let mut state = lock(&self.state);
+        // Who drops a call and makes another finds its place free (B2), whether the task has come round or not.
+        if let Some(now) = dropped.filter(|_| self.dropped.swap(false, Ordering::AcqRel)) {
+            self.sweep(&mut state, now, &mut later);
+        }
+        let result = step(self, &mut state, &mut later);
+        drop(state);
         later.into_iter().for_each(Delivery::run);
         result
     }
@@ -358,23 +365,25 @@ impl Shared {
         any
     }
 
-    /// Acts on what dropped handles have left behind.
+    /// Gives up what dropped handles have left behind.
+    fn sweep(self: &Arc<Self>, state: &mut State, now: Instant, later: &mut Vec<Delivery>) {
+        let State { conn, table, routes, .. } = state;
+        for place in table.iter_mut() {
+            if let Some(entry) = place.take_if(|entry| entry.slot.is_abandoned()) {
+                conn.drop_op(now, entry.op); // B5: its items are freed at once
+                later.push(Delivery::Drop(entry.slot));
+            }
+        }
+        for slot in routes.extract_if(.., |slot| slot.is_abandoned()) {
+            conn.close_route(now, slot.handle());
+        }
+        self.collect(state, later);
+    }
+
+    /// Acts on dropped handles, also where nobody does anything else.
     fn take_dropped(self: &Arc<Self>) {
-        if self.dropped.swap(false, Ordering::AcqRel) {
-            let now = self.now();
-            self.step(|shared, state, later| {
-                let State { conn, table, routes, .. } = state;
-                for place in table.iter_mut() {
-                    if let Some(entry) = place.take_if(|entry| entry.slot.is_abandoned()) {
-                        conn.drop_op(now, entry.op); // B5: its items are freed at once
-                        later.push(Delivery::Drop(entry.slot));
-                    }
-                }
-                for slot in routes.extract_if(.., |slot| slot.is_abandoned()) {
-                    conn.close_route(now, slot.handle());
-                }
-                shared.collect(state, later);
-            });
+        if self.dropped.load(Ordering::Acquire) {
+            self.step(|_, _, _| ());
         }
         if self.root.is_orphaned() && !self.farewell.swap(true, Ordering::AcqRel) {
             self.command(Connection::shutdown); // G3: as a local close, and nobody waits

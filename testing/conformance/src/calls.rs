@@ -2,7 +2,7 @@
 
 use crate::Bench;
 use crate::raw_host::credentials;
-use crate::stage::{connected, rest_of};
+use crate::stage::{config, connected, connected_with, rest_of};
 use hostwire::Runtime;
 use hostwire::client::{CallError, Failure, Patience, Request};
 use hostwire::core::client::CatalogFilter;
@@ -119,6 +119,28 @@ pub async fn b019_a_dropped_call_is_cancelled_and_its_answer_discarded<R: Runtim
         host
     });
     assert_eq!(second.await.expect("an answer").body.as_slice(), b"own");
+    rest_of(&bench, serving.await.expect("served"), client, route).await;
+}
+
+/// B2, B3: the place of a dropped call is free for the next at once, whether the connection's task has come round or not.
+pub async fn b2_a_dropped_calls_place_is_free_for_the_next<R: Runtime>(bench: Bench<R>) {
+    let mut one = config();
+    one.limits.pending_requests = 1;
+    let (client, route, mut host) = connected_with(&bench, &one).await;
+    for _ in 0..20 {
+        drop(route.request("dropped"));
+    }
+    let call = route.request("kept");
+    let serving = bench.blocking(move || {
+        loop {
+            let frame = host.frame(); // of the dropped ones: their `Cancel`, where their request had left
+            if frame.body == b"kept" {
+                host.respond(&frame, b"here");
+                return host;
+            }
+        }
+    });
+    assert_eq!(call.await.expect("an answer").body.as_slice(), b"here");
     rest_of(&bench, serving.await.expect("served"), client, route).await;
 }
 

@@ -57,6 +57,7 @@ macro_rules! suite {
             [many_small_frames_share_a_system_call]
             [b114_a_trickling_answer_survives_impatient_polling]
             [b019_a_dropped_call_is_cancelled_and_its_answer_discarded]
+            [b2_a_dropped_calls_place_is_free_for_the_next]
             [a_canceller_stops_a_call_and_then_does_nothing]
             [e4_no_patience_settles_at_once_without_a_byte]
             [a_deadline_after_the_send_is_unknown_and_leaves_no_timer]

@@ -27,13 +27,21 @@ pub fn some_route() -> RouteOpen {
 /// # Panics
 /// If that fails.
 pub async fn connected<R: Runtime>(bench: &Bench<R>) -> (Client, Route, RawHost) {
+    connected_with(bench, &config()).await
+}
+
+/// As [`connected`], with another configuration.
+///
+/// # Panics
+/// If that fails.
+pub async fn connected_with<R: Runtime>(bench: &Bench<R>, config: &ClientConfig) -> (Client, Route, RawHost) {
     let (mut host, socket) = RawHost::new();
     let setting_up = bench.blocking(move || {
         host.set_up();
         host.grant(7, 77);
         host
     });
-    let client = Client::from_socket(bench, socket, credentials(), &config()).await.expect("connected");
+    let client = Client::from_socket(bench, socket, credentials(), config).await.expect("connected");
     let route = client.open(some_route()).await.expect("a route");
     (client, route, setting_up.await.expect("set up"))
 }

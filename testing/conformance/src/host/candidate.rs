@@ -119,7 +119,7 @@ pub async fn n5_n7_what_cannot_be_granted_falls_back_with_its_reason<R: Runtime>
         assert_eq!(client.transport(), expected);
         let route = client.open(to("tool_provider", "lab", "s")).await.expect("a route");
         assert_eq!(route.request("x").await.expect("an answer").body.as_slice(), b"x");
-        assert_eq!(doors(site), 0);
+        no_doors(&bench, site).await;
     };
     for (offers, expected) in cases {
         check(&site, offers, expected).await;

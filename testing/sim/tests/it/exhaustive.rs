@@ -88,7 +88,8 @@ fn run(plan: Plan) -> (usize, usize, usize) {
             match (stop, op) {
                 (Stop::Cancel, Some(op)) => drop(world.act(|client, now| client.cancel(now, op))),
                 (Stop::Deadline, _) => {
-                    world.now = world.client.deadline().map_or(DEADLINE, |deadline| deadline.at.min(DEADLINE));
+                    world.now =
+                        world.client.deadline().map_or(DEADLINE, |deadline| deadline.at.min(DEADLINE));
                     world.act(Client::handle_timeout);
                 }
                 (Stop::Cancel, None) | (Stop::Close, _) => world.act(Client::shutdown),

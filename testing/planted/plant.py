@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Plants each fault of faults.toml in a copy of the tree and shows that a named test catches it within a minute.
+
+    testing/planted/plant.py             check: every fault is caught by each test that is named for it
+    testing/planted/plant.py discover    run all of core's tests on each fault, and print those that catch it
+
+Needs cargo and Python 3.11; the copy is in target/planted.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+COPY = ROOT / "target" / "planted"
+CORE = ["core", "Cargo.toml", "Cargo.lock", "README.md"]
+
+
+def copy():
+    """Core alone, as a workspace of its own, so that a fault costs one crate's build."""
+    for name in CORE:
+        source, target = ROOT / name, COPY / name
+        if source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    manifest = (COPY / "Cargo.toml").read_text()
+    manifest = re.sub(r"members = \[.*?\]", 'members = ["core"]', manifest, flags=re.DOTALL)
+    (COPY / "Cargo.toml").write_text(manifest)
+    # docs that tests read
+    shutil.copytree(ROOT / "docs", COPY / "docs", dirs_exist_ok=True)
+
+
+def cargo(*words, timeout=None):
+    env = {**os.environ, "CARGO_TERM_COLOR": "never", "CARGO_PROFILE_DEV_DEBUG": "0", "RUST_BACKTRACE": "0"}
+    try:
+        done = subprocess.run(["cargo", *words], cwd=COPY, env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as late:
+        return None, (late.stdout or b"").decode() if isinstance(late.stdout, bytes) else (late.stdout or "")
+    return done.returncode, done.stdout + done.stderr
+
+
+TESTS = ["test", "-p", "hostwire-core", "--lib", "--test", "it"]
+
+
+def edited(fault):
+    text = (ROOT / fault["file"]).read_text()
+    for old, new in (("old", "new"), ("also_old", "also_new")):
+        if old in fault:
+            if text.count(fault[old]) != 1:
+                sys.exit(f"{fault['kind']}: its place in {fault['file']} is gone, or there is another like it")
+            text = text.replace(fault[old], fault[new])
+    return text
+
+
+def run(names):
+    """The tests of these names (all of them, without): those that went red, or nothing if they did not end."""
+    built, said = cargo(*TESTS, "--no-run")
+    if built != 0:
+        sys.exit(f"does not build:\n{said}")
+    red = set()
+    code, said = cargo(*TESTS, "--no-fail-fast", "--", *(["--exact", *names] if names else []), timeout=60 if names else 120)
+    red |= set(re.findall(r"^test (\S+) \.\.\. FAILED", said, re.MULTILINE))
+    return (red, code is not None, said)
+
+
+def main(discover):
+    faults = tomllib.loads((HERE / "faults.toml").read_text())["fault"]
+    edits = [edited(fault) for fault in faults]
+    copy()
+    names = sorted({name for fault in faults for name in fault.get("caught_by", [])})
+    if not discover:
+        red, ended, said = run(names)
+        ran = sum(int(count) for count in re.findall(r"test result: ok\. (\d+) passed", said))
+        if red or not ended or ran != len(names):
+            sys.exit(f"without a fault: {len(names)} tests are named, {ran} passed, red: {sorted(red)}")
+    lived = 0
+    for fault, text in zip(faults, edits, strict=True):
+        place = COPY / fault["file"]
+        place.write_text(text)
+        named = fault.get("caught_by", [])
+        red, ended, _ = run([] if discover else named)
+        place.write_text((ROOT / fault["file"]).read_text())
+        caught = bool(red) or not ended if discover else not ended or red == set(named) != set()
+        lived += not caught
+        how = "does not end" if not ended else ", ".join(sorted(red)) if discover else f"{len(red)} red"
+        print(f"{'caught' if caught else 'LIVES '}  {fault['kind']}: {how}", flush=True)
+    print(f"{len(faults)} faults, {len(faults) - lived} caught")
+    return 1 if lived else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] not in ([], ["discover"]):
+        print(__doc__, file=sys.stderr)
+        sys.exit(64)
+    sys.exit(main(sys.argv[1:] == ["discover"]))

@@ -5,9 +5,9 @@ use crate::limits::{ClientLimits, ClientTimeouts, LimitError};
 use crate::negotiate::{Grant, OfferList};
 use crate::time::Instant;
 use alloc::string::String;
+use core::fmt;
 
 /// Everything that one generation needs to begin.
-#[derive(Debug)]
 pub struct Config {
     /// Key, daemon ID and version from one discovery snapshot (D6).
     pub credentials: Credentials,
@@ -23,6 +23,19 @@ pub struct Config {
     pub timeouts: ClientTimeouts,
     /// When discovery, dial, authentication and negotiation must be over: one absolute deadline, begun before the dial (E1).
     pub setup_deadline: Instant,
+}
+
+// Z1: neither the nonce nor the role, which is a claim like an identity's.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("credentials", &self.credentials)
+            .field("offers", &self.offers)
+            .field("limits", &self.limits)
+            .field("timeouts", &self.timeouts)
+            .field("setup_deadline", &self.setup_deadline)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Everything that a granted candidate needs to become the generation (N10).

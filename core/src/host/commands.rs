@@ -301,7 +301,9 @@ impl Connection {
         };
         match body {
             Ok(body) => {
-                self.counters.settled.error += 1;
+                let internal = error.host_code() == Some(HostCode::InternalError);
+                let settled = &mut self.counters.settled;
+                *(if internal { &mut settled.internal_error } else { &mut settled.error }) += 1;
                 self.terminal(now, id, FrameType::Error, false, body);
             }
             Err(_) => self.say(now, id, Act::Internal),

@@ -77,7 +77,7 @@ counts! {
         stream_end,
         /// `Error{cancelled}`.
         cancelled,
-        /// `Error{internal_error}` that the host itself said.
+        /// `Error{internal_error}`: a handler that panicked, said so, or gave an answer that is none.
         internal_error,
         /// Another `Error`.
         error,

@@ -8,6 +8,7 @@ use super::managed::Managed;
 use super::route::Route;
 use super::shared::{Shared, Ticket};
 use super::slot::Finished;
+use crate::trace::Span;
 use bytes::Bytes;
 use hostwire_core::body::Body;
 use hostwire_core::client::session::{Attempt, Retry, RetryPolicy, Verdict};
@@ -31,6 +32,17 @@ pub(super) enum What {
 }
 
 impl What {
+    /// In the words of a span.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Open(_) => "route.open",
+            Self::Catalog(_) => "catalog.list",
+            Self::Shutdown => "host.shutdown",
+            Self::Routed { stream: false, .. } => "request",
+            Self::Routed { stream: true, .. } => "stream",
+        }
+    }
+
     const fn kind(&self) -> Attempt {
         match self {
             Self::Open(_) => Attempt::RouteOpen,
@@ -84,11 +96,16 @@ pub(super) struct Attempts {
     /// Items of a stream were handed over: it is not begun again.
     begun: bool,
     stop: OnceLock<Stop>,
+    span: Span,
 }
 
 impl Attempts {
     pub(super) fn new(managed: Arc<Managed>, what: What, policy: RetryPolicy, deadline: Instant) -> Self {
         let retry = Retry::new(policy, deadline);
+        let span = Span::call(what.word());
+        if let What::Routed { route, .. } = &what {
+            span.on(|| route.handle());
+        }
         // A route belongs to its generation, and dies with it (K1).
         let shared = if let What::Routed { route, .. } = &what {
             Some(Arc::clone(route.shared()))
@@ -105,7 +122,7 @@ impl Attempts {
                 Phase::Between(Box::pin(connect_and_try(Arc::clone(&managed), what.clone(), deadline)), None)
             }
         };
-        Self { managed, what: Some(what), retry, made: 0, phase, begun: false, stop: OnceLock::new() }
+        Self { managed, what: Some(what), retry, made: 0, phase, begun: false, stop: OnceLock::new(), span }
     }
 
     /// What stops it from elsewhere.
@@ -216,6 +233,7 @@ impl Attempts {
 
     fn finish(&mut self, mut finished: Finished) -> Finished {
         finished.evidence.attempts = self.made;
+        self.span.settled(&finished.outcome, finished.evidence.bytes_handed, self.made);
         // The caller's body is the only one again.
         self.what = None;
         self.phase = Phase::Done;

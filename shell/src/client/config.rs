@@ -10,6 +10,7 @@ use hostwire_core::limits::{ClientLimits, ClientTimeouts};
 #[cfg(doc)]
 use hostwire_core::negotiate::Offer;
 use hostwire_core::negotiate::OfferList;
+use std::fmt;
 use std::io;
 
 /// What a client is made from. The default is what most programs want.
@@ -21,7 +22,7 @@ use std::io;
 /// let config = ClientConfig { place: Place::File("/run/user/1000/app/subc-connection.json".into()), ..ClientConfig::default() };
 /// # let _ = config;
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ClientConfig {
     /// Where the default place is, and who the caller says it is; the process's own by default.
     pub environment: Environment,
@@ -52,6 +53,22 @@ pub struct ClientConfig {
     pub retry: RetryPolicy,
     /// Whether operations that need a connection make another when one has ended (K4).
     pub reconnect: bool,
+}
+
+// Z1: the role is a claim like an identity's; the environment keeps its own to itself.
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientConfig")
+            .field("environment", &self.environment)
+            .field("place", &self.place)
+            .field("consumer", &self.consumer)
+            .field("offers", &self.offers)
+            .field("limits", &self.limits)
+            .field("timeouts", &self.timeouts)
+            .field("retry", &self.retry)
+            .field("reconnect", &self.reconnect)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ClientConfig {

@@ -235,6 +235,7 @@ impl Managed {
 
     fn failed(&self, failure: ConnectError, ending: Ending) {
         let now = self.now();
+        self.root.notes.attempt_failed(now, &failure);
         self.change(|state| {
             state.session.ended(now, ending);
             // K3: the session reads the file again at once, and that attempt is the one that counts.

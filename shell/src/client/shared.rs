@@ -11,6 +11,7 @@ use super::slot::{Finished, Slot};
 use crate::drive::{Driver, Signal};
 use crate::runtime::Runtime;
 use crate::sync::lock;
+use crate::trace::{Notes, Span};
 use crate::turn::Seat;
 use hostwire_core::auth::DaemonId;
 use hostwire_core::client::{Connection, Counters, Event, OpId, Stage, StreamPoll, SubmitError, Transport};
@@ -22,7 +23,7 @@ use hostwire_core::time::Instant;
 use hostwire_core::wire::RouteHandle;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -34,11 +35,15 @@ pub(super) struct Shared {
     /// Where every generation of the client ends.
     farewell: AtomicBool,
     daemon_id: DaemonId,
+    span: Span,
 }
 
 /// What all generations of a client share, and a dropped handle can reach without a lock.
 pub(super) struct Root {
     pub(super) signal: Signal,
+    pub(super) notes: Notes,
+    /// Connections that were tried.
+    tried: AtomicU64,
     /// The last handle of the client is gone.
     orphaned: AtomicBool,
     clock: Box<dyn Fn() -> Instant + Send + Sync>,
@@ -48,6 +53,8 @@ impl Root {
     pub(super) fn new<R: Runtime>(runtime: R) -> Arc<Self> {
         Arc::new(Self {
             signal: Signal::default(),
+            notes: Notes::default(),
+            tried: AtomicU64::new(0),
             orphaned: AtomicBool::new(false),
             clock: Box::new(move || runtime.now()),
         })
@@ -172,7 +179,9 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     pub(super) fn new(root: Arc<Root>, conn: Connection, daemon_id: DaemonId) -> Arc<Self> {
+        let span = Span::of_client(root.tried.fetch_add(1, Ordering::Relaxed) + 1);
         Arc::new(Self {
+            span,
             state: Mutex::new(State {
                 conn,
                 table: Vec::new(),
@@ -466,8 +475,12 @@ pub(super) async fn drive<R: Runtime>(mut driver: Driver<R>, shared: Arc<Shared>
         // Before the flags are looked at, so that one set from here on wakes.
         shared.root.signal.listen(cx);
         shared.take_dropped();
-        let polled = driver.poll(cx, &shared.root.signal, &mut seat);
+        let polled = shared.span.run(|| driver.poll(cx, &shared.root.signal, &mut seat));
         if announce.is_some() && shared.standing().0 {
+            shared.span.transport(match shared.transport() {
+                Transport::Tcp { .. } => "tcp",
+                Transport::Candidate => "candidate",
+            });
             announce.take().into_iter().for_each(|announce| announce());
         }
         polled
@@ -475,4 +488,7 @@ pub(super) async fn drive<R: Runtime>(mut driver: Driver<R>, shared: Arc<Shared>
     .await;
     drop(driver);
     drop(end);
+    if let (_, Some((reason, _))) = shared.standing() {
+        shared.root.notes.connection_ended(shared.now(), &shared.span, reason);
+    }
 }

@@ -67,6 +67,14 @@ impl<R: Runtime> Candidate<R> {
         Self::Opening(offer, Box::pin(async move { opening.await.ok().flatten() }))
     }
 
+    /// What an active connection goes over.
+    pub(super) const fn transport(&self) -> &'static str {
+        match self {
+            Self::Of(_) | Self::Committed(_) => "candidate",
+            Self::None | Self::Opening(..) | Self::Awaited { .. } | Self::Granted(_) => "tcp",
+        }
+    }
+
     /// Something has happened on this connection.
     pub(super) fn observe(&mut self, event: &Event) {
         if !matches!(self, Self::Of(_) | Self::Committed(_)) {

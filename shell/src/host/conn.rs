@@ -6,12 +6,14 @@
 use super::candidate::Candidate;
 use super::handler::{Handler, Work};
 use super::hub::Hub;
+use super::report::{Callback, Cause};
 use super::route::{self, Route};
 use crate::component::{
     ErrorReply, Handled, Link, Permit, Reply, RequestContext, SendError, Slot, TrySend, contain,
 };
 use crate::drive::{Driver, Signal};
 use crate::runtime::Runtime;
+use crate::trace::Span;
 use crate::turn;
 use hostwire_core::body::Body;
 use hostwire_core::budget::Charge;
@@ -47,6 +49,7 @@ pub(super) struct Conn<R: Runtime> {
     core: Mutex<Connection>,
     signal: Signal,
     book: Mutex<Book>,
+    span: Span,
     /// The socket, but while its task drives it. The host's end may take it away.
     driver: Mutex<Option<Driver<R>>>,
 }
@@ -72,6 +75,7 @@ impl<R: Runtime> Conn<R> {
             core: Mutex::new(core),
             signal: Signal::default(),
             book: Mutex::default(),
+            span: Span::of_host(owner),
             driver: Mutex::new(Some(driver)),
         })
     }
@@ -141,6 +145,21 @@ impl<R: Runtime> Conn<R> {
     }
 
     // What handlers and binds answer.
+
+    /// For people: how a handler has ended.
+    pub(super) fn say(&self, span: &Span, module_id: &str, answer: &Answer) {
+        span.end(match answer {
+            Answer::Reply(Reply::Response { .. }) => "response",
+            Answer::Reply(Reply::Error(_)) => "error",
+            Answer::StreamEnd => "stream_end",
+            Answer::Panicked => "panicked",
+            Answer::Stopped => "stopped",
+        });
+        if matches!(answer, Answer::Panicked) {
+            let hub = &self.hub;
+            hub.notes.callback_failed(hub.now(), module_id, Callback::Handle, Cause::Panicked);
+        }
+    }
 
     /// A handler has ended; its permit is free already.
     pub(super) fn ended(&self, id: RequestId, answer: Answer) {
@@ -244,6 +263,10 @@ impl<R: Runtime> Task<R> {
         self.done = true;
         self.conn.close_socket();
         self.candidate.end();
+        let reason = lock(&self.conn.core).close_reason();
+        if let Some(reason) = reason {
+            self.conn.hub.notes.connection_ended(self.conn.hub.now(), &self.conn.span, reason);
+        }
         self.conn.hub.leave(self.conn.owner);
     }
 
@@ -273,8 +296,9 @@ impl<R: Runtime> Task<R> {
             Event::ShutdownCommitted => conn.hub.commit(),
             Event::ShutdownReopened => conn.hub.conns().iter().for_each(|conn| conn.latch_moved()),
             Event::CandidateWanted { offer } => self.candidate = Candidate::wanted(conn, offer),
+            Event::Active => conn.span.transport(self.candidate.transport()),
             // A bind whose connection is gone finds that out when it is to be published.
-            Event::Active | Event::RouteOpenWithdrawn { .. } | Event::Closed { .. } | _ => {}
+            Event::RouteOpenWithdrawn { .. } | Event::Closed { .. } | _ => {}
         }
     }
 
@@ -301,12 +325,15 @@ impl<R: Runtime> Task<R> {
             body,
         };
         let component = Arc::clone(&route.component);
-        let answer = match contain(move || component.handle(cx)) {
+        let conn = &self.conn;
+        let span = conn.span.request(&route.module_id, route.handle(), id);
+        let answer = match span.run(|| contain(move || component.handle(cx))) {
             Ok(Handled::Ready(reply)) => Answer::Reply(reply),
-            Ok(Handled::Future(future)) => return self.spawn(id, slot, route, Work::unary(future)),
-            Ok(Handled::Stream(future)) => return self.spawn(id, slot, route, Work::stream(future)),
+            Ok(Handled::Future(future)) => return self.spawn(id, slot, route, Work::unary(future), span),
+            Ok(Handled::Stream(future)) => return self.spawn(id, slot, route, Work::stream(future), span),
             Err(_) => Answer::Panicked,
         };
+        conn.say(&span, &route.module_id, &answer);
         slot.ended(); // B9
         answer_to(&mut lock(&self.conn.core), now, id, answer);
         self.spare = Some(slot);
@@ -323,10 +350,10 @@ impl<R: Runtime> Task<R> {
         Arc::new(Slot::new(Some(id), Permit::Task(permit), link))
     }
 
-    fn spawn(&self, id: RequestId, slot: Arc<Slot>, route: Arc<Route>, work: Work) {
+    fn spawn(&self, id: RequestId, slot: Arc<Slot>, route: Arc<Route>, work: Work, span: Span) {
         let (conn, hub) = (&self.conn, &self.conn.hub);
         conn.book(|book| book.running.insert(id, Arc::clone(&slot)));
-        hub.runtime.spawn(Handler::new(work, slot, route, Arc::clone(conn), hub.hold()));
+        hub.runtime.spawn(Handler::new(work, slot, route, Arc::clone(conn), hub.hold(), span));
     }
 }
 
@@ -375,7 +402,7 @@ impl<R: Runtime> Future for Task<R> {
             return Poll::Ready(());
         };
         let conn = Arc::clone(&this.conn);
-        let driven = driver.poll(cx, &conn.signal, this);
+        let driven = conn.span.run(|| driver.poll(cx, &conn.signal, this));
         *lock(&conn.driver) = Some(driver);
         if driven.is_pending() {
             this.candidate.poll(&conn, cx);

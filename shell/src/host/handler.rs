@@ -8,6 +8,7 @@ use super::hub::Hold;
 use super::route::Route;
 use crate::component::{BoxFuture, Contained, ErrorReply, Reply, Slot, Standing};
 use crate::runtime::Runtime;
+use crate::trace::Span;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ pub(super) struct Handler<R: Runtime> {
     /// From when it was told of its cancel.
     grace: Option<Pin<Box<R::Sleep>>>,
     ended: bool,
+    span: Span,
     /// Dropped last.
     hold: Hold<R>,
 }
@@ -72,14 +74,16 @@ impl<R: Runtime> Handler<R> {
         route: Arc<Route>,
         conn: Arc<Conn<R>>,
         hold: Hold<R>,
+        span: Span,
     ) -> Self {
         route.begin();
         hold.hub().begin_work();
-        Self { work, slot, route, conn, grace: None, ended: false, hold }
+        Self { work, slot, route, conn, grace: None, ended: false, span, hold }
     }
 
     fn end(&mut self, answer: Answer) {
         self.ended = true;
+        self.conn.say(&self.span, &self.route.module_id, &answer);
         self.slot.ended(); // B9
         if let Some(id) = self.slot.request() {
             self.conn.ended(id, answer);
@@ -107,10 +111,11 @@ impl<R: Runtime> Future for Handler<R> {
                 standing = Standing::Stop;
             }
         }
-        let answer = match standing {
-            Standing::Stop => Poll::Ready(this.work.stop()), // X1: a visible cancel beats a completion of the same instant
-            Standing::Run | Standing::Told => this.work.poll(cx),
-        };
+        let Self { span, work, .. } = this;
+        let answer = span.run(|| match standing {
+            Standing::Stop => Poll::Ready(work.stop()), // X1: a visible cancel beats a completion of the same instant
+            Standing::Run | Standing::Told => work.poll(cx),
+        });
         answer.map(|answer| this.end(answer))
     }
 }

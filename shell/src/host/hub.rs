@@ -11,6 +11,7 @@ use super::report::{Callback, Cause, Failures};
 use super::route::Route;
 use crate::component::{BoxFuture, Component, Contained, Health, Timer};
 use crate::runtime::Runtime;
+use crate::trace::Notes;
 use hostwire_core::host::{Counters, Owner, Registry, Shared};
 use hostwire_core::limits::HostTimeouts;
 use hostwire_core::time::Instant;
@@ -38,6 +39,7 @@ pub(super) struct Hub<R: Runtime> {
     pub(super) core: Arc<Shared>,
     pub(super) timeouts: HostTimeouts,
     pub(super) failures: Arc<Failures>,
+    pub(super) notes: Notes,
     run_dir: PathBuf,
     /// Rung when the shutdown is committed, and from then on when a connection, a route or a task has ended.
     pub(super) bell: Bell,
@@ -77,6 +79,7 @@ impl<R: Runtime> Hub<R> {
             core,
             timeouts: config.timeouts,
             failures,
+            notes: Notes::default(),
             run_dir: config.location.run_dir().to_owned(),
             bell: Bell::default(),
             members: Mutex::new(members),
@@ -246,6 +249,7 @@ impl<R: Runtime> Hub<R> {
 
     pub(super) fn fail(&self, module_id: &str, callback: Callback, cause: Cause) {
         self.failures.add(module_id, callback, cause);
+        self.notes.callback_failed(self.now(), module_id, callback, cause);
     }
 
     /// Polls `future` until it is ready or `patience` is over.

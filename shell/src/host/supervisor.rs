@@ -133,6 +133,7 @@ async fn start<R: Runtime>(
         Ok(port) => {
             let weak = Arc::downgrade(&host.hub);
             let hub: std::sync::Weak<dyn Ask> = weak;
+            host.hub.notes.host_runs(host.hub.now(), port);
             control.run(port, daemon_id, config.location.connection_file().to_owned(), hub);
             Ok(host)
         }
@@ -245,7 +246,10 @@ impl<R: Runtime> Running<R> {
                 }
                 // A connection that was gone before it was accepted is nobody's failure.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
-                Err(_) => return Accept::Failed,
+                Err(error) => {
+                    self.hub.notes.accept_failed(self.hub.now(), error.kind());
+                    return Accept::Failed;
+                }
             }
         }
         cx.waker().wake_by_ref();
@@ -261,7 +265,9 @@ impl<R: Runtime> Running<R> {
         }
         let owner = hub.next_owner();
         // A8: over the limit, closed at once without a read.
-        let Some(slot) = hub.core.admit_handshake() else { return };
+        let Some(slot) = hub.core.admit_handshake() else {
+            return hub.notes.handshakes_full(hub.now());
+        };
         let Ok(io) = hub.runtime.register(fd) else { return };
         let core = Connection::new(hub.now(), slot, Nonce::new(nonce), Arc::clone(&hub.core));
         let driver = Driver::new(hub.runtime.clone(), Socket::new(io));
@@ -274,6 +280,7 @@ impl<R: Runtime> Running<R> {
     async fn shut_down(&mut self) {
         let hub = Arc::clone(&self.hub);
         self.listener = None; // (1)
+        hub.notes.host_ends(hub.now());
         hub.start_draining();
         hub.conns().iter().for_each(|conn| conn.begin_drain());
         let drain_ends = hub.now() + hub.timeouts.drain;

@@ -12,6 +12,7 @@ pub mod account;
 pub mod base;
 pub mod calls;
 pub mod candidate;
+pub mod capture;
 pub mod connect;
 pub mod drops;
 pub mod faults;
@@ -21,6 +22,7 @@ pub mod raw_host;
 pub mod replay;
 pub mod stage;
 pub mod streams;
+pub mod traced;
 
 use account::Accounted;
 use hostwire::Runtime;
@@ -116,6 +118,11 @@ macro_rules! suite {
             [b040_an_unread_stream_saturates_alone]
             [b5_cancelling_keeps_items_and_dropping_frees_them]
             [b044_dropped_streams_give_their_room_back]
+        );
+        $crate::suite!(@module $run, traced:
+            [every_connection_and_every_call_has_its_span]
+            [z1_v24_failures_that_tempt_a_logger_show_no_secret]
+            [z3_repeated_events_are_limited_in_logs_and_never_in_counters]
         );
         $crate::host_suite!($run);
     };

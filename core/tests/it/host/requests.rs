@@ -272,6 +272,9 @@ fn b11_a_handler_cannot_say_that_nothing_ran() {
         let job = conn.start(route);
         conn.inner.fail(T0, job.id, &error).unwrap();
         assert_eq!(conn.said(), [(3, want.into())]);
+        let settled = conn.inner.counters().settled;
+        let internal = u64::from(want == "internal_error");
+        assert_eq!((settled.internal_error, settled.error), (internal, 1 - internal), "Z2: {want}");
     }
     let mut host = Host::limited(|limits| (limits.error_code, limits.error_message) = (4, 4));
     let (mut conn, route) = host.routed();

@@ -5,11 +5,12 @@ use super::peer::{Peer, to};
 use super::routes::Door;
 use super::{Log, Puppet, Site, ended};
 use crate::Bench;
-use hostwire::component::{Component, Declaration, Handled, Health, Reply};
+use hostwire::component::{Component, Declaration, ErrorReply, Handled, Health, Reply};
+use hostwire::core::control::ConsumerIdentity;
 use hostwire::core::fault::CloseReason;
 use hostwire::core::lifecycle::HostState;
 use hostwire::core::outcome::{Outcome, Terminal};
-use hostwire::discovery::LockError;
+use hostwire::discovery::{LockError, probe, unix_now_ms};
 use hostwire::host::{Callback, Cause, StartError};
 use hostwire::{Host, Runtime};
 use hostwire_lab::{Lab, LabReserved};
@@ -17,7 +18,8 @@ use std::future::{pending, poll_fn};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -464,4 +466,133 @@ pub async fn health_stays_inside_and_a_failing_probe_is_counted<R: Runtime>(benc
     let end = ended(&bench, &host).await;
     assert_eq!((end.failed, end.failures[0].callback), (1, Callback::Health));
     assert!(host.health().await.is_empty());
+}
+
+/// H4, P1: a handler that blocks its thread holds the lock past the drain and everything behind it, for as long as it blocks; then
+/// the host ends by itself.
+pub async fn h4_the_lock_stays_while_a_handler_blocks_its_thread<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let mut puppet = Puppet::new("lab", &log);
+    let (began, begun) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (began, released) = (Mutex::new(began), Arc::new(Mutex::new(released)));
+    puppet.handle = Box::new(move |_| {
+        let (began, released) = (began.lock().unwrap().clone(), Arc::clone(&released));
+        Handled::Future(Box::pin(async move {
+            began.send(()).unwrap();
+            let _ = released.lock().unwrap().recv();
+            Reply::text(b"late".as_slice())
+        }))
+    });
+    let host = site.start(&bench, vec![Arc::new(puppet)]).await;
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    let route = peer.lab().await;
+    // On a thread of its own: the handler may have the only one that the runtime has.
+    let (clock, stopper, location) = (bench.clone(), host.stopper(), site.location.clone());
+    let said = log.clone();
+    let watching = bench.blocking(move || {
+        begun.recv().unwrap();
+        stopper.shutdown();
+        for _ in 0..300 {
+            clock.advance(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(1));
+            let state = probe(&location, unix_now_ms).expect("a probe").state;
+            assert_ne!(state, HostState::Stopped, "its handler has not come back");
+        }
+        assert_eq!(said.count("lab gone") + said.count("lab shutdown"), 0, "§17: work ends first");
+        drop(release);
+    });
+    peer.start(route, "block", false);
+    peer.during(watching).await.expect("it stayed");
+    let end = peer.during(ended(&bench, &host)).await;
+    assert_eq!(site.state(), HostState::Stopped);
+    assert_eq!(log.said(), ["lab initialize", "lab bind", "lab handle", "lab gone", "lab shutdown"]);
+    drop((peer, end));
+}
+
+/// AE12: while a component opens its storage, everything but its own answers works; no reconnect is needed later.
+pub async fn ae12_a_connection_serves_while_a_component_still_opens_its_storage<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let mut puppet = Puppet::new("lab", &log);
+    let open = Arc::new(AtomicBool::new(false));
+    let is_open = Arc::clone(&open);
+    puppet.handle = Box::new(move |mut cx| {
+        if is_open.load(Ordering::SeqCst) {
+            return Reply::text(cx.take_body()).into();
+        }
+        Handled::Ready(Reply::Error(ErrorReply::new("store_unavailable", "not yet")))
+    });
+    let host = site.start(&bench, vec![Arc::new(puppet), Arc::new(LabReserved::default())]).await;
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    let route = peer.lab().await;
+    let early = peer.start(route, "early", false);
+    assert_eq!(peer.code(early).await, "store_unavailable");
+    assert_eq!(peer.catalog().await, ["lab", "lab-reserved"]);
+    let other = peer.open(&to("management_surface", "lab-reserved", "s")).await.unwrap();
+    assert_eq!(peer.text(other, "others work").await, "others work");
+    open.store(true, Ordering::SeqCst);
+    assert_eq!(peer.text(route, "now").await, "now");
+    drop(peer);
+    host.shutdown();
+    assert!(ended(&bench, &host).await.graceful());
+}
+
+/// T3: one listener, on the numeric loopback address of IPv4; no other address of this machine leads to it.
+pub async fn t3_a_host_listens_on_the_ipv4_loopback_address_alone<R: Runtime>(bench: Bench<R>) {
+    let site = Site::default();
+    let host = site.start(&bench, vec![Arc::new(Lab::new())]).await;
+    let port = host.port();
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    let refused = bench.blocking(move || {
+        let v4 = TcpStream::connect((other, port)).map(drop).expect_err("another address");
+        let v6 = TcpStream::connect((std::net::Ipv6Addr::LOCALHOST, port)).map(drop).expect_err("IPv6");
+        drop(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("its own"));
+        (v4.kind(), v6.kind())
+    });
+    let (v4, v6) = refused.await.unwrap();
+    assert_eq!(v4, std::io::ErrorKind::ConnectionRefused);
+    // A machine without IPv6 has another word for it.
+    assert!(matches!(v6, std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::AddrNotAvailable));
+    host.shutdown();
+    assert!(ended(&bench, &host).await.graceful());
+}
+
+/// AE3, T2: whatever a client says that it is, it may do what any other may, and no more.
+pub async fn ae3_invented_identity_scopes_state_and_grants_nothing<R: Runtime>(bench: Bench<R>) {
+    let (site, log) = (Site::default(), Log::default());
+    let mut puppet = Puppet::new("lab", &log);
+    let said = log.clone();
+    puppet.bind = Box::new(move |cx| {
+        let open = cx.open();
+        let consumer = open.consumer_identity().map_or("nobody", |consumer| consumer.module_id());
+        said.say(format!("{consumer} in {}", open.identity().session()));
+        Box::pin(std::future::ready(Ok(())))
+    });
+    let host = site.start(&bench, vec![Arc::new(puppet)]).await;
+    let mut peer = Peer::connect(&bench, &site.location).await;
+    let plain = peer.open(&to("tool_provider", "lab", "s")).await.unwrap();
+    let invented = to("tool_provider", "lab", "root")
+        .with_consumer_identity(ConsumerIdentity::new("the-host-itself", "all-powers").unwrap());
+    let claimed = peer.open(&invented).await.unwrap();
+    assert_ne!(plain, claimed, "R4: a scope of its own");
+    // Exactly what it said, and nothing that it did not.
+    let binds: Vec<_> = log.said().into_iter().filter(|said| said.contains(" in ")).collect();
+    assert_eq!(binds, ["nobody in s", "the-host-itself in root"]);
+    for (kind, module, code) in [
+        ("management_surface", "lab", "target_unavailable"),
+        ("administrator", "lab", "target_unavailable"),
+        ("tool_provider", "the-host-itself", "unknown_module"),
+    ] {
+        let invented = to(kind, module, "root")
+            .with_consumer_identity(ConsumerIdentity::new("the-host-itself", "all-powers").unwrap());
+        assert_eq!(peer.open(&invented).await.unwrap_err().code(), code);
+        assert_eq!(peer.open(&to(kind, module, "s")).await.unwrap_err().code(), code, "nor less");
+    }
+    for route in [plain, claimed] {
+        assert_eq!(peer.text(route, "same").await, "same");
+    }
+    // H6: no claim is needed for what any authenticated client may do.
+    let op = peer.start_shutdown();
+    assert!(matches!(peer.outcome(op).await, Outcome::Terminal(Terminal::ShutdownCommitted)));
+    assert!(peer.during(ended(&bench, &host)).await.graceful());
 }

@@ -80,6 +80,10 @@ macro_rules! host_suite {
                 [a8_over_the_handshake_slots_a_socket_is_closed_without_a_read]
                 [b122_a_thousand_resets_leave_nothing]
                 [health_stays_inside_and_a_failing_probe_is_counted]
+                [h4_the_lock_stays_while_a_handler_blocks_its_thread]
+                [ae12_a_connection_serves_while_a_component_still_opens_its_storage]
+                [t3_a_host_listens_on_the_ipv4_loopback_address_alone]
+                [ae3_invented_identity_scopes_state_and_grants_nothing]
             );
         }
     };

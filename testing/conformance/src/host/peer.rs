@@ -3,7 +3,7 @@
 use crate::candidate::unix_first;
 use hostwire::core::auth::Nonce;
 use hostwire::core::client::{
-    CancelResult, CandidateConfig, Config, Connection, Event, OpId, Request, Stage, StreamPoll,
+    CancelResult, CandidateConfig, CatalogFilter, Config, Connection, Event, OpId, Request, Stage, StreamPoll,
 };
 use hostwire::core::control::{ErrorBody, Identity, RouteOpen, Target};
 use hostwire::core::fault::CloseReason;
@@ -282,6 +282,20 @@ impl<R: Runtime> Peer<R> {
         let body = body.as_bytes().to_vec().into();
         let request = Request { body, binary: false, priority: Priority::Interactive, stream, deadline };
         self.seat.core.request(now, route, request).expect("submitted")
+    }
+
+    /// The module IDs of the catalog, in its order.
+    ///
+    /// # Panics
+    /// If the connection is over, or the answer is another.
+    pub async fn catalog(&mut self) -> Vec<String> {
+        let (now, deadline) = self.times();
+        let filter = CatalogFilter::new(None).expect("a filter");
+        let op = self.seat.core.catalog(now, filter, deadline).expect("submitted");
+        let outcome = self.outcome(op).await;
+        let seen = format!("{outcome:?}");
+        let Outcome::Terminal(Terminal::Catalog(catalog)) = outcome else { panic!("{seen}") };
+        catalog.modules.iter().map(|module| module.module_id.to_string()).collect()
     }
 
     /// Starts `host.shutdown`.

@@ -32,6 +32,11 @@ pub struct Exchange {
     pub offers: Vec<String>,
     /// Whether the host has the candidate `unix`, version 1, and whether it can serve it now.
     pub unix: Option<bool>,
+    /// The components of the host, module and kind, where they are not those of the world.
+    pub components: Vec<(String, String)>,
+    /// It was recorded between two programs: of all the orders that its bytes can have come in across the two directions, it holds
+    /// one, and its routes have the numbers that a real host chose.
+    pub recording: bool,
     /// The steps of the vector named by `after`, which every case begins with.
     pub before: Vec<Step>,
 }

@@ -12,6 +12,7 @@ mod lex;
 mod load;
 mod parse;
 mod peer;
+mod record;
 mod replay;
 
 pub use bytes::Bytes;
@@ -22,4 +23,5 @@ pub use format::{
 pub use lex::LoadError;
 pub use load::{files, load, load_all};
 pub use peer::{CoreOnly, LabHost, Peer, Surroundings};
+pub use record::{DEFAULT_MAX_BODY, Recorded, Recorder};
 pub use replay::{Difference, Divergence, close_cause, compare_report, replay_core};

@@ -35,7 +35,8 @@ const HEADER_ERRORS: [&str; 11] = [
 const FRAME: [&str; 9] =
     ["type", "len", "channel", "epoch", "corr", "binary", "priority", "last", "admission"];
 
-const CAUSES: [&str; 15] = [
+const CAUSES: [&str; 16] = [
+    "drained",
     "eof",
     "goodbye",
     "corruption",
@@ -77,12 +78,14 @@ const EVENTS: [Shape; 11] = [
     (Subject::Host, "request", &["channel", "epoch", "corr", "binary"], &["body"]),
 ];
 
-const COMMANDS: [Shape; 17] = [
+const COMMANDS: [Shape; 19] = [
+    (Subject::Host, "busy", &["corr"], &[]),
+    (Subject::Host, "drain", &[], &[]),
     (Subject::Host, "item", &["corr", "binary"], &["body"]),
     (Subject::Host, "end", &["corr"], &[]),
     (Subject::Host, "stopped", &["corr"], &[]),
     (Subject::Host, "gone", &["channel", "epoch"], &[]),
-    (Subject::Host, "reject", &["corr", "code", "message"], &[]),
+    (Subject::Host, "reject", &["corr", "code", "message", "retry_after_ms"], &[]),
     (Subject::Client, "host_shutdown", &["op"], &[]),
     (Subject::Client, "close_route", &["channel", "epoch"], &[]),
     (Subject::Host, "grant", &[], &["token", "descriptor"]),
@@ -183,8 +186,26 @@ fn exchange(keys: &mut Preamble<'_>) -> Result<Exchange, LoadError> {
         Some((_, name)) if name == "core" => true,
         Some((line, name)) => return Err(blame.at(line, format!("`{name}`: `play` can only be core"))),
     };
-    let mut exchange =
-        Exchange { subject, auth, core_only, offers: vec!["tcp".into()], unix: None, before: Vec::new() };
+    let recording = match keys.take("recording") {
+        None => false,
+        Some((_, state)) if state == "complete" => true,
+        Some((line, state)) if state == "running" => {
+            return Err(blame.at(line, "this recording has no end: it is being written, or was cut"));
+        }
+        Some((line, state)) => {
+            return Err(blame.at(line, format!("`{state}`: a recording is complete or running")));
+        }
+    };
+    let mut exchange = Exchange {
+        subject,
+        auth,
+        core_only,
+        offers: vec!["tcp".into()],
+        unix: None,
+        components: Vec::new(),
+        recording,
+        before: Vec::new(),
+    };
     if let Some((line, config)) = keys.take("config") {
         for setting in config.split(' ') {
             match (setting.split_once('='), subject) {
@@ -195,6 +216,13 @@ fn exchange(keys: &mut Preamble<'_>) -> Result<Exchange, LoadError> {
                     exchange.unix = Some(false);
                 }
                 (Some(("candidate", "unix/1:available")), Subject::Host) => exchange.unix = Some(true),
+                (Some(("components", list)), Subject::Host) => {
+                    exchange.components = list
+                        .split(',')
+                        .map(component)
+                        .collect::<Option<_>>()
+                        .ok_or_else(|| blame.at(line, "a component is `module/kind`"))?;
+                }
                 (Some(_) | None, Subject::Client | Subject::Host) => {
                     return Err(blame.at(line, format!("`{setting}` configures nothing of this subject")));
                 }
@@ -202,6 +230,22 @@ fn exchange(keys: &mut Preamble<'_>) -> Result<Exchange, LoadError> {
         }
     }
     Ok(exchange)
+}
+
+/// `module/kind`; a byte of the module that is no letter, digit, `.`, `_` or `-` is `%` and two hex digits.
+fn component(text: &str) -> Option<(String, String)> {
+    let (module, kind) = text.split_once('/')?;
+    let mut bytes = Vec::new();
+    let mut rest = module.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = [rest.next()?, rest.next()?];
+        bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+    }
+    Some((String::from_utf8(bytes).ok()?, kind.to_owned()))
 }
 
 /// What reads the cases of one kind.

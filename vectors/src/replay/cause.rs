@@ -29,13 +29,13 @@ pub fn close_cause(reason: CloseReason, authenticated: bool) -> String {
         CloseReason::Candidate(_) => "candidate",
         CloseReason::Io => "io",
         CloseReason::Superseded => "superseded",
+        CloseReason::Drained => "drained",
         CloseReason::FrameInTimeout | CloseReason::FrameOutTimeout => "frame_deadline",
         // Vectors have no word for the rest: the core's own says what it is.
         other @ (CloseReason::Abandoned
         | CloseReason::Peer(_)
         | CloseReason::ControlBacklog
         | CloseReason::Liveness
-        | CloseReason::Drained
         | CloseReason::OverCapacity
         | CloseReason::Misuse(_)
         | _) => return other.to_string(),

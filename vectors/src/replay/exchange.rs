@@ -9,7 +9,7 @@ use std::time::Duration;
 use hostwire_core::endpoint::{Endpoint, WriteFailure};
 use hostwire_core::time::Instant;
 
-use super::matching::{compare, compare_report, next_len, shown};
+use super::matching::{compare, compare_report, next_len, shown, to_front};
 use super::{Difference, Divergence};
 use crate::bytes::Bytes;
 use crate::format::{Action, Field, Report, Step};
@@ -87,10 +87,20 @@ pub(super) fn received(steps: &[&Step]) -> usize {
 }
 
 /// Plays the steps in one manner.
-pub(super) fn play(role: &mut dyn Role, steps: &[&Step], manner: Manner) -> Result<(), Divergence> {
+///
+/// A recording was made between two programs, where nobody can say which of two frames of different directions came first: in
+/// one, an `expect` takes the first message with the same identity, an `event` the first report of the same name and request, and
+/// what the subject would have said after the recorded end is nobody's business.
+pub(super) fn play(
+    role: &mut dyn Role,
+    steps: &[&Step],
+    manner: Manner,
+    recording: bool,
+) -> Result<(), Divergence> {
     let mut player = Player {
         role,
         manner,
+        recording,
         now: Instant::ZERO,
         at: 0,
         open: 1,
@@ -130,7 +140,12 @@ pub(super) fn play(role: &mut dyn Role, steps: &[&Step], manner: Manner) -> Resu
                 blame(player.receive(&bytes, closes))?;
             }
             Action::Expect(expect) => {
-                let Some(len) = next_len(expect, &player.here().sent) else {
+                let recording = player.recording;
+                let sent = &mut player.here().sent;
+                if recording {
+                    to_front(expect, sent);
+                }
+                let Some(len) = next_len(expect, sent) else {
                     let what = if player.here().sent.is_empty() {
                         "nothing".into()
                     } else {
@@ -169,6 +184,9 @@ pub(super) fn play(role: &mut dyn Role, steps: &[&Step], manner: Manner) -> Resu
         }
     }
     let Some(last) = steps.last() else { return Ok(()) };
+    if recording {
+        return Ok(());
+    }
     let mut differences = player.nothing_left(false);
     player.at = 1 - player.at;
     differences.extend(player.nothing_left(false));
@@ -212,6 +230,7 @@ fn joined(fields: &[Field]) -> Vec<u8> {
 struct Player<'r> {
     role: &'r mut dyn Role,
     manner: Manner,
+    recording: bool,
     now: Instant,
     /// The socket that steps are on.
     at: usize,
@@ -400,7 +419,10 @@ impl Player<'_> {
     }
 
     fn reported(&mut self, expected: &Report) -> Vec<Difference> {
-        let Some(seen) = self.here().reports.pop_front() else {
+        let recording = self.recording;
+        let reports = &mut self.here().reports;
+        let at = if recording { reports.iter().position(|seen| is_of(seen, expected)).unwrap_or(0) } else { 0 };
+        let Some(seen) = reports.remove(at) else {
             return vec![Difference::new("event", &expected.name, "nothing")];
         };
         let (name, arguments, fields) = match seen {
@@ -414,6 +436,9 @@ impl Player<'_> {
 
     fn closed(&mut self, cause: &str) -> Vec<Difference> {
         let mut differences = self.bytes_left();
+        if self.recording {
+            self.here().reports.retain(|seen| matches!(seen, Seen::Closed(_)));
+        }
         // A lingering close waits for the peer, who closes its side when it has seen the end.
         if !self.role.endpoint(self.at).is_closed() && self.role.endpoint(self.at).interest().half_close {
             self.role.endpoint(self.at).handle_eof(self.now);
@@ -434,7 +459,7 @@ impl Player<'_> {
     }
 
     fn bytes_left(&mut self) -> Vec<Difference> {
-        if self.here().sent.is_empty() {
+        if self.recording || self.here().sent.is_empty() {
             return Vec::new();
         }
         vec![Difference::new("sent", "nothing more", shown(&self.here().sent))]
@@ -442,6 +467,9 @@ impl Player<'_> {
 
     /// Bytes and reports that no step has named. A vector may go on feeding a connection that has just ended.
     fn nothing_left(&mut self, closes: bool) -> Vec<Difference> {
+        if self.recording {
+            return Vec::new();
+        }
         let mut differences = self.bytes_left();
         let untold = self.here().reports.front().filter(|seen| !(closes && matches!(seen, Seen::Closed(_))));
         if let Some(seen) = untold {
@@ -449,6 +477,16 @@ impl Player<'_> {
         }
         differences
     }
+}
+
+/// Whether this is the report that is meant: by name, and by the numbers of its request or route.
+fn is_of(seen: &Seen, expected: &Report) -> bool {
+    let Seen::Report { name, arguments, .. } = seen else { return false };
+    let same = |key: &str| {
+        let got = arguments.iter().find(|(other, _)| *other == key).map(|(_, value)| value.as_str());
+        expected.argument(key).is_none_or(|wanted| got == Some(wanted))
+    };
+    *name == expected.name && ["corr", "channel", "epoch"].into_iter().all(same)
 }
 
 fn said(seen: &Seen) -> String {

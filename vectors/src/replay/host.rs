@@ -14,7 +14,7 @@ use hostwire_core::host::{
 use hostwire_core::json::RawJson;
 use hostwire_core::negotiate::{ActivationToken, Grant, Installed, Offer, Served};
 use hostwire_core::time::Instant;
-use hostwire_core::wire::Epoch;
+use hostwire_core::wire::{Epoch, RouteHandle};
 
 use super::exchange::{Role, Seen};
 use super::{cause, route, world};
@@ -34,6 +34,8 @@ pub(super) struct Host {
     offer: Option<Offer>,
     ticket: Option<CandidateTicket>,
     registry: Registry,
+    /// A recording's routes have the numbers of the host that was recorded.
+    recording: bool,
     seen: [VecDeque<Seen>; 2],
     binds: Vec<RequestId>,
     handlers: Vec<(RequestId, TaskPermit)>,
@@ -62,6 +64,12 @@ impl Host {
             component("lab", TargetRole::ToolProvider, RouteClass::General, Declaration::default())?,
             component("lab-reserved", TargetRole::ManagementSurface, RouteClass::Reserved, reserved)?,
         ];
+        let named = exchange.components.iter().map(|(module, kind)| {
+            let role = TargetRole::parse(kind).ok_or_else(|| format!("`{kind}` is no kind of component"))?;
+            component(module, role, RouteClass::General, Declaration::default())
+        });
+        let named = named.collect::<Result<Vec<_>, String>>()?;
+        let components = if named.is_empty() { components } else { named };
         let served: Vec<_> = exchange.unix.map(Installed::unix).into_iter().collect();
         let shared = Shared::new(HostConfig {
             limits: HostLimits::default(),
@@ -88,6 +96,7 @@ impl Host {
             offer: None,
             ticket: None,
             registry,
+            recording: exchange.recording,
             seen: [VecDeque::new(), VecDeque::new()],
             binds: Vec::new(),
             handlers: Vec::new(),
@@ -219,7 +228,8 @@ impl Host {
             return Err("the registry does not release the channel".into());
         };
         let text = |name| command.argument(name).unwrap_or_default();
-        let error = ErrorBody::from_bind(text("code"), text("message"), None);
+        let advice = command.argument("retry_after_ms").and_then(|advice| advice.parse().ok());
+        let error = ErrorBody::from_bind(text("code"), text("message"), advice);
         self.on(socket).reject_route(now, id, &error).map_err(|error| error.to_string())
     }
 
@@ -247,6 +257,9 @@ impl Host {
 
     fn bind(&mut self, now: Instant, socket: usize, command: &Report) -> Result<(), String> {
         let id = self.opening(command)?;
+        if self.recording {
+            self.registry = registry_at(route(command)?)?;
+        }
         let route = self.registry.claim(OWNER).map_err(|error| error.to_string())?;
         let wanted = (command.argument("channel"), command.argument("epoch"));
         let got = (route.channel.to_string(), route.epoch.to_string());
@@ -262,6 +275,15 @@ impl Host {
             }
         }
     }
+}
+
+/// A registry whose next route is this one.
+fn registry_at(route: RouteHandle) -> Result<Registry, String> {
+    let mut registry = Registry::with_first_epoch(usize::from(u16::MAX), route.epoch);
+    for _ in 1..route.channel.value() {
+        registry.claim(Owner(0)).map_err(|error| error.to_string())?;
+    }
+    Ok(registry)
 }
 
 fn opened(id: RequestId, open: &RouteOpen) -> Seen {
@@ -328,6 +350,17 @@ impl Role for Host {
             }
             "supersede" => {
                 self.connection.superseded(now);
+                Ok(())
+            }
+            "busy" => {
+                let (id, permit) = self.handler(command)?;
+                drop(permit);
+                self.on(socket).busy(now, id).map_err(|error| error.to_string())
+            }
+            "drain" => {
+                self.shared.set_draining();
+                self.on(socket).begin_drain(now);
+                self.on(socket).finish_drain(now);
                 Ok(())
             }
             "respond" => {

@@ -158,6 +158,29 @@ fn same_json(expected: &Value, got: &Value) -> bool {
     }
 }
 
+/// Moves the first whole message that has the identity of an expected frame to the front; without one, nothing moves.
+pub(crate) fn to_front(expect: &Expect, sent: &mut Vec<u8>) {
+    let Expect::Frame(fields) = expect else { return };
+    let mut wanted = Vec::new();
+    for name in ["channel", "epoch", "corr"] {
+        match fields.iter().find(|(other, _)| other == name) {
+            Some((_, Pattern::Exact(bytes))) => wanted.extend(bytes.to_vec()),
+            Some((_, Pattern::Length | Pattern::Json(_) | Pattern::Error { .. })) | None => return,
+        }
+    }
+    let mut at = 0;
+    while let Some(rest) = sent.get(at..)
+        && let Some(len) = next_len(expect, rest)
+    {
+        if rest.get(7..21) == Some(wanted.as_slice()) {
+            let message: Vec<u8> = sent.drain(at..at + len).collect();
+            sent.splice(0..0, message);
+            return;
+        }
+        at += len;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{compare, next_len, shown};

@@ -118,7 +118,7 @@ fn exchange_case(
             manner: "",
             differences: vec![Difference::new("subject", "made", why)],
         })?;
-        exchange::play(role.as_mut(), steps, manner)?;
+        exchange::play(role.as_mut(), steps, manner, exchange.recording)?;
     }
     Ok(())
 }

@@ -3,4 +3,5 @@
 mod divergence;
 mod loader;
 mod peer;
+mod record;
 mod socket;

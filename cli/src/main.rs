@@ -6,7 +6,9 @@ mod args;
 mod commands;
 mod connect;
 mod exit;
+mod explain;
 mod output;
+mod proxy;
 mod runtime;
 mod signals;
 

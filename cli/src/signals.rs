@@ -1,10 +1,9 @@
-//! SIGINT and SIGTERM for a host: the first asks for the ordered shutdown, the second ends the process.
+//! SIGINT and SIGTERM for what runs until it is stopped: the first asks for the ordered end, the second ends the process.
 //!
 //! Owns one thread, which waits for signals and nothing else, so that it works on every runtime and while one hangs.
 
 use crate::exit::{Exit, Stop};
 use crate::output::complain;
-use hostwire::host::Stopper;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Default)]
 struct State {
     asked: bool,
-    stopper: Option<Stopper>,
+    stop: Option<Box<dyn Fn() + Send>>,
 }
 
 /// The signals of this process, caught.
@@ -33,8 +32,8 @@ impl Caught {
                     std::process::exit(Exit::FAILED.code().into());
                 }
                 state.asked = true;
-                if let Some(stopper) = &state.stopper {
-                    stopper.shutdown();
+                if let Some(stop) = &state.stop {
+                    stop();
                 }
             }
         };
@@ -42,12 +41,12 @@ impl Caught {
         Ok(caught)
     }
 
-    /// The host runs: it is what the first signal stops, one that came before as well.
-    pub(crate) fn stop_with(&self, stopper: Stopper) {
+    /// It runs: this is what the first signal does, one that came before as well.
+    pub(crate) fn stop_with(&self, stop: impl Fn() + Send + 'static) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.asked {
-            stopper.shutdown();
+            stop();
         }
-        state.stopper = Some(stopper);
+        state.stop = Some(Box::new(stop));
     }
 }

@@ -54,6 +54,20 @@ impl Bytes {
         all
     }
 
+    /// The first bytes, at most so many.
+    #[must_use]
+    pub fn start(&self, most: usize) -> Vec<u8> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            let left = most - all.len();
+            match part {
+                Part::Literal(bytes) => all.extend(bytes.iter().take(left)),
+                Part::Fill { byte, count } => all.resize(all.len() + left.min(*count), *byte),
+            }
+        }
+        all
+    }
+
     /// The offset of the first byte at which these and `other` differ, or at which one of them ends.
     #[must_use]
     pub fn first_difference(&self, other: &[u8]) -> Option<usize> {

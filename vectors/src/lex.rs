@@ -48,7 +48,7 @@ pub(crate) struct RawFile {
     pub(crate) cases: Vec<RawCase>,
 }
 
-const FIRST: &str = "hostwire-vector 1";
+pub(crate) const FIRST: &str = "hostwire-vector 1";
 
 /// The longest fill: the largest body there is, and some more, so that one too much can be said.
 const MAX_FILL: usize = (64 << 20) + (64 << 10);
@@ -79,7 +79,7 @@ pub(crate) fn lex(blame: &Blame<'_>, text: &str) -> Result<RawFile, LoadError> {
             file.cases.push(case(blame, number, rest)?);
         } else if let Some(case) = file.cases.last_mut() {
             match line.strip_prefix("  ") {
-                Some(rest) => field(blame, number, rest, case)?,
+                Some(rest) => field(blame, number, rest, case.steps.last_mut())?,
                 None => case.steps.push(step(blame, number, line)?),
             }
         } else {
@@ -98,7 +98,7 @@ pub(crate) fn lex(blame: &Blame<'_>, text: &str) -> Result<RawFile, LoadError> {
     Ok(file)
 }
 
-fn case(blame: &Blame<'_>, line: u32, rest: &str) -> Result<RawCase, LoadError> {
+pub(crate) fn case(blame: &Blame<'_>, line: u32, rest: &str) -> Result<RawCase, LoadError> {
     let Some((rules, name)) = rest.split_once(": ") else {
         return Err(blame.at(line, "not a line `case RULES: name`"));
     };
@@ -116,7 +116,7 @@ fn is_rule(text: &str) -> bool {
     (1..=2).contains(&letters) && letters < text.len() && digits.into_iter().all(|byte| byte.is_ascii_digit())
 }
 
-fn step(blame: &Blame<'_>, line: u32, text: &str) -> Result<RawStep, LoadError> {
+pub(crate) fn step(blame: &Blame<'_>, line: u32, text: &str) -> Result<RawStep, LoadError> {
     let mut step =
         RawStep { line, word: String::new(), words: Vec::new(), named: Vec::new(), fields: Vec::new() };
     let mut rest = text;
@@ -173,8 +173,13 @@ fn quoted<'t>(
     Err(blame.at(line, "a quote that is not closed"))
 }
 
-fn field(blame: &Blame<'_>, line: u32, text: &str, case: &mut RawCase) -> Result<(), LoadError> {
-    let Some(step) = case.steps.last_mut() else {
+pub(crate) fn field(
+    blame: &Blame<'_>,
+    line: u32,
+    text: &str,
+    step: Option<&mut RawStep>,
+) -> Result<(), LoadError> {
+    let Some(step) = step else {
         return Err(blame.at(line, "a field before any step"));
     };
     let Some((name, value)) = text.split_once(' ') else {

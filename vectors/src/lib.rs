@@ -8,6 +8,7 @@
 
 mod bytes;
 mod format;
+mod entries;
 mod lex;
 mod load;
 mod parse;
@@ -16,6 +17,7 @@ mod record;
 mod replay;
 
 pub use bytes::Bytes;
+pub use entries::{Entries, Entry};
 pub use format::{
     Action, Auth, Body, Case, Exchange, Expect, Field, HeaderResult, Pattern, Report, Schema, Step, Subject,
     Vector,
@@ -23,5 +25,5 @@ pub use format::{
 pub use lex::LoadError;
 pub use load::{files, load, load_all};
 pub use peer::{CoreOnly, LabHost, Peer, Surroundings};
-pub use record::{DEFAULT_MAX_BODY, Recorded, Recorder};
+pub use record::{DEFAULT_MAX_BODY, Recorded, Recorder, without_secrets};
 pub use replay::{Difference, Divergence, close_cause, compare_report, replay_core};

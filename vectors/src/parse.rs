@@ -359,7 +359,7 @@ fn header_result(blame: &Blame<'_>, step: &RawStep) -> Result<HeaderResult, Load
     }
 }
 
-fn action(blame: &Blame<'_>, subject: Subject, step: &RawStep) -> Result<Action, LoadError> {
+pub(crate) fn action(blame: &Blame<'_>, subject: Subject, step: &RawStep) -> Result<Action, LoadError> {
     let wrong = |what: String| blame.at(step.line, what);
     let only = || match step.words.as_slice() {
         [word] if step.named.is_empty() && step.fields.is_empty() => Ok(word.as_str()),

@@ -5,7 +5,9 @@ mod call;
 mod catalog;
 mod completions;
 mod demo;
+mod explain;
 mod probe;
+mod record;
 mod replay;
 mod serve;
 mod stop;
@@ -30,8 +32,12 @@ pub(crate) enum Command {
     Stop(stop::Stop),
     /// Say whether a host runs, with the evidence; touches nothing
     Probe,
+    /// Stand between clients and a host, and write each connection as a vector
+    Record(record::Record),
     /// Play vectors against this build
     Replay(replay::Replay),
+    /// Show a vector or a recording to people
+    Explain(explain::Explain),
     /// Measure calls on a running host
     Bench(bench::Bench),
     /// Print a script that completes this program's arguments
@@ -50,7 +56,9 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Stop> {
         Command::Catalog(catalog) => run_on(runtime, Threads::One, catalog.prepare(common)?)?,
         Command::Stop(stop) => run_on(runtime, Threads::One, stop.prepare(common)?)?,
         Command::Probe => probe::run(&common),
+        Command::Record(record) => record.run(&common),
         Command::Replay(replay) => replay.run(&common),
+        Command::Explain(explain) => explain.run(&common),
         Command::Bench(bench) => run_on(runtime, Threads::Many, bench.prepare(common)?)?,
         Command::Completions(completions) => completions.run(),
     };

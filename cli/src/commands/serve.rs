@@ -190,7 +190,8 @@ impl Job for Prepared {
             Ok(host) => host,
             Err(error) => return refused(output, &error),
         };
-        signals.stop_with(host.stopper());
+        let stopper = host.stopper();
+        signals.stop_with(move || stopper.shutdown());
         let told = ready(output, &host);
         if told.is_err() {
             host.shutdown();

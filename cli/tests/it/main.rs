@@ -6,6 +6,8 @@ mod calls;
 mod ends;
 mod hosts;
 mod others;
+mod pages;
+mod records;
 mod strangers;
 mod usage;
 

@@ -19,6 +19,8 @@ use std::time::Duration;
 use hostwire_core::control::{ControlRequest, ErrorBody, Role, decode_request, decode_route_opened};
 use hostwire_core::wire::{FrameType, Identity, Sender, judge};
 
+pub use redact::without_secrets;
+
 use half::{Cut, Frame, Half};
 use text::{Content, field, header, hex, line, name, plain, quoted};
 
@@ -275,6 +277,7 @@ impl<W: Write + Seek> Recorder<W> {
 
     /// A step with a pattern in place of the body.
     fn expect(&mut self, frame: &Frame, pattern: &str) {
+        line(&mut self.text, &format!("# size: {}", frame.seen));
         line(&mut self.text, &format!("expect {}", name(frame)));
         header(&mut self.text, frame, Some("*"));
         line(&mut self.text, &format!("  body    {pattern}"));

@@ -27,6 +27,12 @@ pub(super) fn redacted(body: &[u8]) -> Result<Option<Vec<u8>>, NotJson> {
     serde_json::to_vec(&value).map(Some).map_err(|_| NotJson)
 }
 
+/// A control body without its tokens, descriptors, parameters and nonces; `None` where it has none, or is no JSON.
+#[must_use]
+pub fn without_secrets(body: &[u8]) -> Option<Vec<u8>> {
+    redacted(body).ok().flatten()
+}
+
 /// A body that cannot be searched for secrets.
 pub(super) struct NotJson;
 

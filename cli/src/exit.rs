@@ -38,6 +38,8 @@ pub(crate) enum Stop {
     Usage(String),
     /// What was asked for could not be done.
     Failed(String),
+    /// Nothing was sent, and this is why.
+    Unsent(String),
     /// Stdout cannot be written.
     Output(io::Error),
     /// Something that cannot be.
@@ -58,6 +60,7 @@ pub(crate) fn finish(result: Result<Exit, Stop>) -> Exit {
         Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Exit::SUCCESS,
         Err(Stop::Output(error)) => (format!("cannot write to stdout: {error}"), Exit::USAGE),
         Err(Stop::Usage(line)) => (line, Exit::USAGE),
+        Err(Stop::Unsent(line)) => (line, Exit::NOT_SENT),
         Err(Stop::Failed(line)) => (line, Exit::FAILED),
         Err(Stop::Bug(line)) => (format!("internal error: {line}"), Exit::BUG),
     };

@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use hostwire::client::{CallError, ConnectError, Evidence, Failure, Item, Reply, StreamEnd};
 use hostwire::core::auth::DaemonId;
 use hostwire::core::wire::RouteHandle;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 /// How much is said, and in which form.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +142,46 @@ impl Output {
         }
         complain(&format!("not_sent: {code}: {}", whole(error)));
         Ok(Exit::NOT_SENT)
+    }
+}
+
+/// How far long work has come: on a terminal, nothing anywhere else.
+pub(crate) struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    /// `steps` of work, named by a word.
+    pub(crate) fn new(output: Output, name: &'static str, steps: usize) -> Self {
+        if output.quiet || !io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}") {
+            bar.set_style(style);
+        }
+        bar.set_message(name);
+        Self(Some(bar))
+    }
+
+    /// One more is done.
+    pub(crate) fn step(&self) {
+        if let Some(bar) = &self.0 {
+            bar.inc(1);
+        }
+    }
+
+    /// Says something without the bar in its way.
+    pub(crate) fn hidden<T>(&self, say: impl FnOnce() -> T) -> T {
+        match &self.0 {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+
+    /// It is over, and leaves nothing on the terminal.
+    pub(crate) fn end(self) {
+        if let Some(bar) = self.0 {
+            bar.finish_and_clear();
+        }
     }
 }
 

@@ -44,13 +44,8 @@ impl Copy {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(fs::canonicalize(out_dir)?)?;
         let file = folder.path().join("subc-connection.json");
-        let copy = Self {
-            source,
-            port,
-            file,
-            folder: Mutex::new(Some(folder)),
-            daemon: Mutex::new(String::new()),
-        };
+        let copy =
+            Self { source, port, file, folder: Mutex::new(Some(folder)), daemon: Mutex::new(String::new()) };
         copy.refresh()?;
         Ok(copy)
     }
@@ -159,8 +154,7 @@ impl Tape {
 /// Passes on until both sides have ended. What was recorded; an error if the recording broke off.
 pub(crate) fn relay(relay: Relay<'_>) -> io::Result<Option<Recorded>> {
     let Relay { client, host, recorder, sockets } = relay;
-    let tape =
-        Tape { began: Instant::now(), recorder: Mutex::new(recorder), failed: Mutex::new(None) };
+    let tape = Tape { began: Instant::now(), recorder: Mutex::new(recorder), failed: Mutex::new(None) };
     // Without delay, as the two would talk without us.
     let _slower = (client.set_nodelay(true), host.set_nodelay(true));
     if let Ok(number) = sockets.add(&client, &host) {

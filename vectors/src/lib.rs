@@ -7,8 +7,8 @@
 //! The bytes were made by a program in another language from protocol.md, never by hostwire itself.
 
 mod bytes;
-mod format;
 mod entries;
+mod format;
 mod lex;
 mod load;
 mod parse;
@@ -23,7 +23,7 @@ pub use format::{
     Vector,
 };
 pub use lex::LoadError;
-pub use load::{files, load, load_all};
+pub use load::{files, find_all, load, load_all};
 pub use peer::{CoreOnly, LabHost, Peer, Surroundings};
 pub use record::{DEFAULT_MAX_BODY, Recorded, Recorder, without_secrets};
 pub use replay::{Difference, Divergence, close_cause, compare_report, replay_core};

@@ -38,6 +38,15 @@ pub fn load_all(path: &Path) -> Result<Vec<Vector>, LoadError> {
     if !path.is_dir() {
         return Ok(vec![load(path)?]);
     }
+    find_all(path)?.iter().map(|path| load(path)).collect()
+}
+
+/// Every `.vec` file below a folder, in the order of their names.
+///
+/// # Errors
+///
+/// A folder that cannot be read.
+pub fn find_all(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let mut found = Vec::new();
     let mut folders = vec![path.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -53,7 +62,7 @@ pub fn load_all(path: &Path) -> Result<Vec<Vector>, LoadError> {
         }
     }
     found.sort();
-    found.iter().map(|path| load(path)).collect()
+    Ok(found)
 }
 
 fn load_chain(path: &Path, left: usize) -> Result<Vector, LoadError> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::bytes::Bytes;
 use crate::format::{Action, Body, Case, Exchange, Expect, Field, Pattern, Report, Step, Subject, Vector};
-use crate::replay::matching::{compare, next_len, shown};
+use crate::replay::matching::{compare, next_len, shown, to_front};
 use crate::replay::{Difference, Divergence};
 
 /// The program around the subject, as the peer's owner runs it.
@@ -104,8 +104,10 @@ pub struct Peer {
     sent: Vec<u8>,
     /// The subject has ended its side, or the connection is reset.
     ended: bool,
-    /// The route that the vector names by its own numbers, and the numbers that the subject chose.
-    route: Option<Learned>,
+    /// What is played was recorded between two programs.
+    recording: bool,
+    /// The routes that the vector names by its own numbers, and the numbers that the subject chose.
+    routes: Vec<Learned>,
 }
 
 #[derive(Clone, Copy)]
@@ -123,7 +125,16 @@ impl Peer {
     pub fn new(stream: TcpStream, credentials: Credentials, nonce: [u8; 32], patience: Duration) -> Self {
         // Each step is a write of its own, and none waits for the one before to be acknowledged. It only costs time if it fails.
         let _slow = stream.set_nodelay(true);
-        Self { stream, credentials, nonce, patience, sent: Vec::new(), ended: false, route: None }
+        Self {
+            stream,
+            credentials,
+            nonce,
+            patience,
+            sent: Vec::new(),
+            ended: false,
+            recording: false,
+            routes: Vec::new(),
+        }
     }
 
     /// Whether a case can be played over a socket at all.
@@ -171,6 +182,7 @@ impl Peer {
             let file = Arc::from(vector.path.display().to_string());
             return Err(Divergence { file, line: case.line, manner: MANNER, differences: what });
         };
+        self.recording = exchange.recording;
         let mut last = None;
         for step in exchange.before.iter().chain(steps) {
             self.step(exchange, step, around).map_err(|differences| blame(step, differences))?;
@@ -180,7 +192,7 @@ impl Peer {
             around.finish().map_err(|differences| blame(step, differences))?;
         }
         match last {
-            Some(step) if !self.sent.is_empty() => {
+            Some(step) if !self.sent.is_empty() && !exchange.recording => {
                 Err(blame(step, vec![Difference::new("sent", "nothing more", shown(&self.sent))]))
             }
             Some(_) | None => Ok(()),
@@ -223,12 +235,8 @@ impl Peer {
             }
             Some(u32::from_le_bytes(wide))
         };
-        let real = match (self.route, number("channel"), number("epoch")) {
-            (Some(route), Some(channel), Some(epoch)) if channel == u32::from(route.channel) => {
-                Some((route.real_channel, route.real(epoch)))
-            }
-            (Some(_) | None, Some(_) | None, Some(_) | None) => None,
-        };
+        let channel = number("channel").and_then(|channel| u16::try_from(channel).ok());
+        let real = channel.zip(number("epoch")).and_then(|(channel, epoch)| self.real(channel, epoch));
         let mut all = Bytes::default();
         for field in fields {
             match (field.name.as_str(), real) {
@@ -281,9 +289,13 @@ impl Peer {
 
     fn expect(&mut self, expect: &Expect) -> Result<(), Vec<Difference>> {
         let until = Instant::now() + self.patience;
+        let mut expect = self.in_its_numbers(expect);
         let len = loop {
-            match next_len(expect, &self.sent) {
-                Some(len) => break len,
+            // A recording holds one of the orders in which answers may come.
+            let found = !self.recording || to_front(&expect, &mut self.sent);
+            match next_len(&expect, &self.sent) {
+                Some(len) if found || self.ended || Instant::now() >= until => break len,
+                Some(_) => self.read(Duration::from_millis(20))?,
                 None if self.ended || Instant::now() >= until => {
                     let end = if self.ended { ", then the end" } else { ", then silence" };
                     return Err(vec![Difference::new("sent", "a message", shown(&self.sent) + end)]);
@@ -292,65 +304,71 @@ impl Peer {
             }
         };
         let message: Vec<u8> = self.sent.drain(..len).collect();
-        let expect = self.learned(expect, &message);
+        self.learn(&mut expect, &message);
         let differences = compare(&expect, &message);
         if differences.is_empty() { Ok(()) } else { Err(differences) }
     }
 
-    /// The expectation in the subject's numbers; an answer to `route.open` is where they are learned.
-    fn learned(&mut self, expect: &Expect, message: &[u8]) -> Expect {
+    /// The expectation in the subject's numbers, as far as they are known.
+    fn in_its_numbers(&self, expect: &Expect) -> Expect {
         let Expect::Frame(fields) = expect else { return expect.clone() };
-        let mut fields = fields.clone();
-        for (name, pattern) in &mut fields {
+        let raw = |name: &str| match fields.iter().find(|(other, _)| other == name) {
+            Some((_, Pattern::Exact(bytes))) => bytes.to_vec(),
+            Some((_, Pattern::Length | Pattern::Json(_) | Pattern::Error { .. })) | None => Vec::new(),
+        };
+        let (Some(channel), Some(epoch)) =
+            (raw("channel").first_chunk::<2>().copied(), raw("epoch").first_chunk::<4>().copied())
+        else {
+            return expect.clone();
+        };
+        // An epoch belongs to its channel: on another one it stays what the vector says.
+        let Some((channel, epoch)) = self.real(u16::from_le_bytes(channel), u32::from_le_bytes(epoch)) else {
+            return expect.clone();
+        };
+        let exact = |bytes: &[u8]| {
+            let mut value = Bytes::default();
+            value.push(bytes.to_vec());
+            Pattern::Exact(value)
+        };
+        let fields = fields.iter().map(|(name, pattern)| match name.as_str() {
+            "channel" => (name.clone(), exact(&channel.to_le_bytes())),
+            "epoch" => (name.clone(), exact(&epoch.to_le_bytes())),
+            _ => (name.clone(), pattern.clone()),
+        });
+        Expect::Frame(fields.collect())
+    }
+
+    /// The subject's numbers for a route of the vector, where it has been opened.
+    fn real(&self, channel: u16, epoch: u32) -> Option<(u16, u32)> {
+        let mut known = self.routes.iter().rev().filter(|route| route.channel == channel);
+        let route = known.clone().find(|route| route.epoch == epoch).or_else(|| known.next())?;
+        Some((route.real_channel, route.real(epoch)))
+    }
+
+    /// Learns a route's numbers from the answer to `route.open`, which is then as expected in that.
+    fn learn(&mut self, expect: &mut Expect, message: &[u8]) {
+        let Expect::Frame(fields) = expect else { return };
+        for (_, pattern) in fields {
             if let Pattern::Json(value) = pattern
                 && let Some(route) = Learned::from(value, message.get(21..).unwrap_or_default())
             {
-                self.route = Some(route);
+                self.routes.push(route);
                 *value = serde_json::json!({
                     "op": "route.open", "route_channel": route.real_channel, "route_epoch": route.real_epoch,
                 });
             }
-            if let (Some(route), Pattern::Exact(bytes)) = (self.route, &mut *pattern) {
-                let raw = bytes.to_vec();
-                let real = match name.as_str() {
-                    "channel" if raw == route.channel.to_le_bytes() => {
-                        route.real_channel.to_le_bytes().to_vec()
-                    }
-                    "epoch" if raw != [0; 4] => match raw.first_chunk::<4>() {
-                        Some(epoch) => route.real(u32::from_le_bytes(*epoch)).to_le_bytes().to_vec(),
-                        None => raw,
-                    },
-                    _ => raw,
-                };
-                *bytes = Bytes::default();
-                bytes.push(real);
-            }
         }
-        // An epoch belongs to its channel: on another one it stays what the vector says.
-        if let (Some(route), Expect::Frame(original)) = (self.route, expect) {
-            let other = original.iter().any(|(name, pattern)| {
-                name == "channel"
-                    && matches!(pattern, Pattern::Exact(bytes) if bytes.to_vec() != route.channel.to_le_bytes())
-            });
-            let epoch = original.iter().find(|(name, _)| name == "epoch");
-            if let (true, Some((_, epoch)), Some((_, slot))) =
-                (other, epoch, fields.iter_mut().find(|(name, _)| name == "epoch"))
-            {
-                *slot = epoch.clone();
-            }
-        }
-        Expect::Frame(fields)
     }
 
     fn closed(&mut self) -> Result<(), Vec<Difference>> {
         let until = Instant::now() + self.patience;
-        while !self.ended && self.sent.is_empty() {
+        while !self.ended && (self.recording || self.sent.is_empty()) {
             if Instant::now() >= until {
                 return Err(vec![Difference::new("socket", "to be closed", "open")]);
             }
             self.read(Duration::from_millis(20))?;
         }
-        if self.sent.is_empty() {
+        if self.recording || self.sent.is_empty() {
             return Ok(());
         }
         Err(vec![Difference::new("sent", "nothing more", shown(&self.sent))])

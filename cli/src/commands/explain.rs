@@ -1,5 +1,6 @@
 //! `explain`: a vector or a recording for people.
 
+use super::replay::find;
 use crate::args::Common;
 use crate::exit::{Exit, Stop};
 use crate::explain::{Story, Told, html, mermaid, text};
@@ -59,8 +60,7 @@ impl Explain {
             write_page(&mut out, files, Stop::Output)?;
             return out.flush().map(|()| Exit::SUCCESS).map_err(Stop::Output);
         }
-        let unwritable =
-            |error: io::Error| Stop::usage(format!("cannot write {}: {error}", page.display()));
+        let unwritable = |error: io::Error| Stop::usage(format!("cannot write {}: {error}", page.display()));
         if is_vector(page) {
             return Err(Stop::usage(format!(
                 "{} is a vector: --html names the page that is written",
@@ -99,33 +99,6 @@ fn each(files: &[PathBuf], mut tell: impl FnMut(&Told) -> Result<(), Stop>) -> R
         for told in Story::open(file).map_err(wrong)? {
             tell(&told.map_err(wrong)?)?;
         }
-    }
-    Ok(())
-}
-
-/// The vector files that a path means: itself, or what is below it, in the order of their names.
-fn find(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Stop> {
-    if !path.is_dir() {
-        files.push(path.to_path_buf());
-        return Ok(());
-    }
-    let unreadable = |error: io::Error| Stop::usage(format!("cannot read {}: {error}", path.display()));
-    let mut found = Vec::new();
-    for entry in path.read_dir().map_err(unreadable)? {
-        found.push(entry.map_err(unreadable)?.path());
-    }
-    found.sort();
-    let before = files.len();
-    for path in found {
-        if path.is_dir() {
-            // A folder without vectors is no error further down.
-            let _empty = find(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "vec") {
-            files.push(path);
-        }
-    }
-    if files.len() == before {
-        return Err(Stop::usage(format!("no vector in {}", path.display())));
     }
     Ok(())
 }

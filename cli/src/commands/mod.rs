@@ -6,6 +6,7 @@ mod catalog;
 mod completions;
 mod demo;
 mod explain;
+mod man;
 mod probe;
 mod record;
 mod replay;
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     Bench(bench::Bench),
     /// Print a script that completes this program's arguments
     Completions(completions::Completions),
+    /// Print the manual page
+    #[command(hide = true)]
+    Man,
 }
 
 /// Runs the chosen command.
@@ -61,6 +65,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Stop> {
         Command::Explain(explain) => explain.run(&common),
         Command::Bench(bench) => run_on(runtime, Threads::Many, bench.prepare(common)?)?,
         Command::Completions(completions) => completions.run(),
+        Command::Man => man::run(),
     };
     exit.map(unless_panicked)
 }

@@ -162,8 +162,9 @@ impl Shared {
                 continue;
             }
             let shared = Arc::clone(self);
-            let thread =
-                std::thread::Builder::new().name("record".to_owned()).spawn(move || shared.connection(client));
+            let thread = std::thread::Builder::new()
+                .name("record".to_owned())
+                .spawn(move || shared.connection(client));
             match thread {
                 Ok(thread) => threads.push(thread),
                 Err(error) => complain(&format!("a connection is refused: {error}")),

@@ -31,6 +31,8 @@ mod tests {
     fn a_body_cannot_end_the_script_that_it_stands_in() {
         let told = Told::Note { at: None, text: "</script><!--".into(), rules: Vec::new() };
         assert!(!line(&told).unwrap().contains('<'));
-        assert!(head().contains("<script") && tail().starts_with("</script>") || tail().contains("</script>"));
+        assert!(
+            head().contains("<script") && tail().starts_with("</script>") || tail().contains("</script>")
+        );
     }
 }

@@ -187,7 +187,9 @@ impl Story {
             Action::Expect(Expect::Message(_)) => {
                 self.note(format!("{}: a message of the handshake", subject.arrow()), &["A1"]);
             }
-            Action::Auth => self.note("the handshake: both sides prove that they hold the key", &["A3", "A4"]),
+            Action::Auth => {
+                self.note("the handshake: both sides prove that they hold the key", &["A3", "A4"]);
+            }
             Action::Advance(ms) => self.note(format!("{ms} ms pass"), &[]),
             Action::Eof => self.note(format!("{} ends its side", name(peer)), &["G1"]),
             Action::Closed(cause) => {
@@ -208,7 +210,8 @@ impl Story {
             };
             return self.note(format!("{}: {text}", from.arrow()), &[]);
         };
-        let number = |name: &str| little(&value(name).map(hostwire_vectors::Bytes::to_vec).unwrap_or_default());
+        let number =
+            |name: &str| little(&value(name).map(hostwire_vectors::Bytes::to_vec).unwrap_or_default());
         let told = self.said.iter().position(|name| {
             let identity = format!("{}/{}/{}", number("channel"), number("epoch"), number("corr"));
             name.split_once(' ').is_some_and(|(_, other)| other == identity)
@@ -258,7 +261,8 @@ impl Story {
                 (None, Shown::Text(clean.and_then(|clean| String::from_utf8(clean).ok()).unwrap_or(text)))
             }
             Some(Pattern::Error { code, retry_after_ms }) => {
-                let advice = retry_after_ms.map_or_else(String::new, |ms| format!(r#","retry_after_ms":{ms}"#));
+                let advice =
+                    retry_after_ms.map_or_else(String::new, |ms| format!(r#","retry_after_ms":{ms}"#));
                 (None, Shown::Text(format!(r#"{{"code":"{code}"{advice}}}"#)))
             }
         };
@@ -272,7 +276,8 @@ impl Story {
         let mut numbers = identity.split('/').map(|number| number.parse().unwrap_or(0));
         let mut next = || numbers.next().unwrap_or(0);
         let (channel, epoch, corr) = (next(), next(), next());
-        let kind = kind.and_then(|kind| u64::try_from(FrameType::ALL.iter().position(|one| *one == kind)?).ok());
+        let kind =
+            kind.and_then(|kind| u64::try_from(FrameType::ALL.iter().position(|one| *one == kind)?).ok());
         let head = Head { kind: kind.unwrap_or(u64::MAX), flags: 0, channel, epoch, corr };
         self.frame(from, head, Some(0), Shown::Bytes(Vec::new()));
     }
@@ -348,7 +353,8 @@ fn header_only(comment: &str) -> Option<(Side, &str)> {
     for (mark, side) in [("client", Side::Client), ("host", Side::Host)] {
         if let Some(rest) = comment.strip_prefix(mark) {
             let name = rest.strip_prefix(WRITTEN_BELOW).or_else(|| rest.strip_prefix(": "))?;
-            let bodiless = ["Cancel ", "Goodbye ", "Ping ", "Pong "].iter().any(|kind| name.starts_with(kind));
+            let bodiless =
+                ["Cancel ", "Goodbye ", "Ping ", "Pong "].iter().any(|kind| name.starts_with(kind));
             return bodiless.then_some((side, name));
         }
     }

@@ -87,11 +87,14 @@ impl Rules {
                         Some("host.shutdown") => frame.rules.push("H1"),
                         Some("route.open") => {
                             let number = |name: &str| {
-                                json.as_ref().and_then(|json| json.get(name)).and_then(serde_json::Value::as_u64)
+                                json.as_ref()
+                                    .and_then(|json| json.get(name))
+                                    .and_then(serde_json::Value::as_u64)
                             };
                             if let (Some(channel), Some(epoch)) =
                                 (number("route_channel"), number("route_epoch"))
-                                && let (Ok(channel), Ok(epoch)) = (u16::try_from(channel), u32::try_from(epoch))
+                                && let (Ok(channel), Ok(epoch)) =
+                                    (u16::try_from(channel), u32::try_from(epoch))
                             {
                                 self.routes.insert((channel, epoch));
                             }

@@ -71,6 +71,18 @@ fn a_vector_that_does_not_hold_is_shown_with_its_place() {
 }
 
 #[test]
+fn the_manual_page_has_every_command() {
+    let ran = run(&["man"]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    for command in
+        ["demo", "serve", "call", "catalog", "stop", "probe", "record", "replay", "explain", "bench"]
+    {
+        assert!(ran.stdout.contains(&format!(".SH \"hostwire {command}\"")), "{command}");
+    }
+    assert!(ran.stdout.starts_with(".ie") && ran.stdout.contains("route\\-timeout"), "{}", ran.stdout);
+}
+
+#[test]
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = run(&["completions", shell]);

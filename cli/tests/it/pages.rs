@@ -78,7 +78,10 @@ fn a_recording_is_told_a_frame_a_line_with_fields_and_rules() {
     assert_eq!(ran.stdout.matches("Goodbye").count(), 1, "{}", ran.stdout);
     let lines = run(&["explain", "--json", path.to_str().unwrap()]).lines();
     let told = |name: &str| lines.iter().filter(|line| line.get(name).is_some()).count();
-    assert_eq!((told("case"), told("frame"), told("case") + told("frame") + told("note")), (1, 13, lines.len()));
+    assert_eq!(
+        (told("case"), told("frame"), told("case") + told("frame") + told("note")),
+        (1, 13, lines.len())
+    );
 }
 
 /// The server's proof and the client's nonce of the vectors' world, as text and as hex, and a token.
@@ -110,7 +113,11 @@ fn a_sequence_diagram_is_mermaid() {
     assert!(lines.contains(&"    C->>H: Request 7/77/3, 53 bytes at 8.750 ms"), "{}", ran.stdout);
     assert!(lines.contains(&"    H-->>C: Error 7/77/4 broke, 37 bytes at 15.000 ms"), "{}", ran.stdout);
     let known = ["    C->>H: ", "    H-->>C: ", "    Note over C,H: "];
-    assert!(lines[3..].iter().all(|line| known.iter().any(|start| line.starts_with(start))), "{}", ran.stdout);
+    assert!(
+        lines[3..].iter().all(|line| known.iter().any(|start| line.starts_with(start))),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -177,7 +184,10 @@ fn the_page_renders_folds_and_filters_in_a_browser() {
     let ran = run(&["explain", path.to_str().unwrap(), "--html", page.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let text = std::fs::read_to_string(&page).unwrap();
-    assert!(!text.contains("SECRET") && !text.contains("http://") && !text.contains("https://"), "self-contained");
+    assert!(
+        !text.contains("SECRET") && !text.contains("http://") && !text.contains("https://"),
+        "self-contained"
+    );
     let look = |fragment: &str| {
         let url = format!("file://{}{fragment}", page.display());
         let (dom, console) = shown(browser, &url, &["--dump-dom"]);

@@ -16,7 +16,8 @@ impl Recording {
     fn start(host: &Serving, arguments: &[&str]) -> Self {
         let out = tempfile::tempdir().unwrap();
         let dir = out.path().join("recordings");
-        let mut command = hostwire(&["record", "--json", "--data-dir", host.spot.dir(), "--runtime", host.runtime]);
+        let mut command =
+            hostwire(&["record", "--json", "--data-dir", host.spot.dir(), "--runtime", host.runtime]);
         command.args(["--out-dir", dir.to_str().unwrap()]).args(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -119,14 +120,14 @@ on_both_runtimes! {
         }
         let (dir, _out, code, lines) = recording.end();
         assert_eq!(code, Some(0));
-        assert_eq!(lines.last().unwrap()["connections"], 18, "{lines:?}");
+        assert_eq!(lines.last().unwrap()["connections"], 17, "{lines:?}");
         assert!(lines.iter().all(|line| line["event"] != "recorded" || line["frames"].as_u64() > Some(0)));
         assert!(!file.exists() && !file.parent().unwrap().exists(), "the copy holds the key");
         let key = original["key"].to_string();
         let hex: String =
             original["key"].as_array().unwrap().iter().map(|byte| format!("{:02x}", byte.as_u64().unwrap())).collect();
         let texts = recordings(&dir);
-        assert_eq!(texts.len(), 18);
+        assert_eq!(texts.len(), 17);
         for (path, text) in &texts {
             assert_eq!(mode(path), 0o600);
             for secret in [key.as_str(), &hex, "nonce", "proof", "client_auth"] {
@@ -223,7 +224,10 @@ fn a_recording_without_its_end_is_one_line_and_can_still_be_looked_at() {
     for cut in [text.len(), text.len() - 5, text.len() - 300] {
         let ran = looks(&text[..cut]);
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-        assert!(ran.stdout.contains("route.open") && ran.stdout.contains("this recording has no end"), "{ran:?}");
+        assert!(
+            ran.stdout.contains("route.open") && ran.stdout.contains("this recording has no end"),
+            "{ran:?}"
+        );
     }
     let ran = looks(&text.replace("  epoch   ", "  epoch   zz"));
     assert!(ran.stdout.contains("no end"), "{ran:?}");
@@ -267,4 +271,73 @@ fn a_recording_that_cannot_be_written_ends_and_its_connection_does_not() {
     assert_eq!((ran.code, &ran.line()["body"]), (Some(0), &"x".into()), "{ran:?}");
     let (_, _out, code, lines) = recording.end();
     assert_eq!((code, &lines.last().unwrap()["failed"]), (Some(1), &true.into()), "{lines:?}");
+}
+
+#[test]
+fn a_recording_plays_against_both_shells_and_a_running_host() {
+    let host = Serving::start("tokio", &[]);
+    let recording = Recording::start(&host, &[]);
+    for (arguments, code) in [
+        (&["call", "--data", r#"{"do":"echo","value":1}"#][..], 0),
+        (&["call", "--data", r#"{"do":"stream","items":3,"size":5}"#, "--stream"], 0),
+        (&["call", "--data", "x", "--session", "reject:no"], 1),
+        (&["bench", "--requests", "12", "--depth", "4", "--connections", "1"], 0),
+        (&["catalog"], 0),
+    ] {
+        assert_eq!(recording.run(arguments).code, Some(code), "{arguments:?}");
+    }
+    let (dir, _out, _, _) = recording.end();
+    let dir = dir.to_str().unwrap();
+    for target in ["core", "tokio", "smol", "connect"] {
+        let ran = host.run(&["replay", "--target", target, dir]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "5 passed, 0 failed\n"), "{target}: {ran:?}");
+    }
+    // What does not hold is shown field by field, at its place.
+    let path = Path::new(dir).join("connection-0001.vec");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let place = text.rfind("expect Response").unwrap();
+    let (before, after) = text.split_at(place);
+    let after = after.replacen("flags   0a", "flags   02", 1).replacen("{\"echo\":1}", "{\"echo\":2}", 1);
+    std::fs::write(&path, format!("{before}{after}")).unwrap();
+    let line = before.lines().count() + 1;
+    for target in ["core", "tokio", "smol", "connect"] {
+        let ran = host.run(&["replay", "--target", target, path.to_str().unwrap()]);
+        assert_eq!(ran.code, Some(1), "{target}: {ran:?}");
+        for part in [
+            &format!("connection-0001.vec:{line}"),
+            "\n  flags        expected 02\n               got      0a\n",
+            "\n  body         expected text {\"echo\":2}\n               got      text {\"echo\":1}\n",
+            "0 passed, 1 failed\n",
+        ] {
+            assert!(ran.stdout.contains(part), "{target}: {part}: {}", ran.stdout);
+        }
+        let ran = host.run(&["replay", "--json", "--target", target, path.to_str().unwrap()]);
+        let lines = ran.lines();
+        assert_eq!(
+            lines[0]["differences"][0],
+            serde_json::json!({"field":"flags","expected":"02","got":"0a"})
+        );
+        assert_eq!(lines[1], serde_json::json!({"passed":0,"failed":1}));
+    }
+}
+
+#[test]
+fn a_target_plays_what_it_can_and_says_how_much_it_left_out() {
+    let files = hostwire_vectors::files();
+    let part = files.join("negotiation");
+    for target in ["tokio", "smol"] {
+        let ran = run(&["replay", "--target", target, part.to_str().unwrap()]);
+        assert!(ran.code == Some(0) && ran.stdout.ends_with(" passed, 0 failed\n"), "{ran:?}");
+        assert!(!ran.stdout.starts_with('0') && ran.stderr.contains("cases left out"), "{ran:?}");
+    }
+    let host = Serving::start("smol", &[]);
+    let ran =
+        host.run(&["replay", "--target", "connect", "--quiet", files.join("requests").to_str().unwrap()]);
+    assert_eq!(ran.stderr, "", "{ran:?}");
+    let nobody = Spot::new();
+    let ran = nobody.run(&["replay", "--target", "connect", files.join("whole").to_str().unwrap()]);
+    assert!(ran.code == Some(0), "nothing of it needs a host: {ran:?}");
+    let ran = nobody.run(&["replay", "--target", "connect", files.join("frames").to_str().unwrap()]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    ran.complains_of("discovery_missing");
 }

@@ -7,7 +7,9 @@ fn a_bad_argument_is_64_and_one_line_that_names_it() {
     for (arguments, part) in [
         (&[][..], "subcommand"),
         (&["fly"], "fly"),
-        (&["record"], "record"),
+        (&["record"], "--out-dir"),
+        (&["record", "--out-dir", "x", "--max-body", "much"], "--max-body"),
+        (&["record", "--out-dir", "x", "--max-body", "5", "--no-bodies"], "--no-bodies"),
         (&["call", "--nonsense"], "--nonsense"),
         (&["call", "--timeout", "soon"], "--timeout"),
         (&["call", "--timeout", "-1"], "-1"),
@@ -59,7 +61,19 @@ fn help_and_version_are_results() {
     assert_eq!((ran.code, ran.stdout), (Some(0), format!("hostwire {}\n", env!("CARGO_PKG_VERSION"))));
     let ran = run(&["--help"]);
     assert_eq!(ran.code, Some(0));
-    for command in ["demo", "serve", "call", "catalog", "stop", "probe", "replay", "bench", "completions"] {
+    for command in [
+        "demo",
+        "serve",
+        "call",
+        "catalog",
+        "stop",
+        "probe",
+        "record",
+        "replay",
+        "explain",
+        "bench",
+        "completions",
+    ] {
         assert!(ran.stdout.contains(&format!("\n  {command} ")), "{command}");
         let help = run(&[command, "--help"]);
         assert!(help.code == Some(0) && help.stdout.contains("Usage: hostwire"), "{help:?}");

@@ -154,8 +154,7 @@ impl Half {
             return None;
         }
         self.messages -= 1;
-        self.state =
-            if self.messages == 0 { State::Header(Vec::new()) } else { State::Prefix(Vec::new()) };
+        self.state = if self.messages == 0 { State::Header(Vec::new()) } else { State::Prefix(Vec::new()) };
         Some(Cut::Message)
     }
 

@@ -306,7 +306,8 @@ impl<W: Write + Seek> Recorder<W> {
             return line(&mut self.text, &format!("# client, behind the end: {}", name(&frame)));
         }
         // N1: the first frame is a negotiation. N13: `Pong` is none of its business.
-        let first = matches!((frame.header.kind, frame.header.identity), (FrameType::Request, Identity::Control(_)));
+        let first =
+            matches!((frame.header.kind, frame.header.identity), (FrameType::Request, Identity::Control(_)));
         if judge(Sender::Client, &frame.header).is_ok()
             && !self.negotiated
             && !first

@@ -143,7 +143,8 @@ pub(super) fn play(
                 let recording = player.recording;
                 let sent = &mut player.here().sent;
                 if recording {
-                    to_front(expect, sent);
+                    // Without one, the first that is there is compared, and every difference named.
+                    let _found = to_front(expect, sent);
                 }
                 let Some(len) = next_len(expect, sent) else {
                     let what = if player.here().sent.is_empty() {
@@ -421,7 +422,8 @@ impl Player<'_> {
     fn reported(&mut self, expected: &Report) -> Vec<Difference> {
         let recording = self.recording;
         let reports = &mut self.here().reports;
-        let at = if recording { reports.iter().position(|seen| is_of(seen, expected)).unwrap_or(0) } else { 0 };
+        let at =
+            if recording { reports.iter().position(|seen| is_of(seen, expected)).unwrap_or(0) } else { 0 };
         let Some(seen) = reports.remove(at) else {
             return vec![Difference::new("event", &expected.name, "nothing")];
         };

@@ -158,14 +158,14 @@ fn same_json(expected: &Value, got: &Value) -> bool {
     }
 }
 
-/// Moves the first whole message that has the identity of an expected frame to the front; without one, nothing moves.
-pub(crate) fn to_front(expect: &Expect, sent: &mut Vec<u8>) {
-    let Expect::Frame(fields) = expect else { return };
+/// Moves the first whole message that has the identity of an expected frame to the front, and says whether there is one.
+pub(crate) fn to_front(expect: &Expect, sent: &mut Vec<u8>) -> bool {
+    let Expect::Frame(fields) = expect else { return true };
     let mut wanted = Vec::new();
     for name in ["channel", "epoch", "corr"] {
         match fields.iter().find(|(other, _)| other == name) {
             Some((_, Pattern::Exact(bytes))) => wanted.extend(bytes.to_vec()),
-            Some((_, Pattern::Length | Pattern::Json(_) | Pattern::Error { .. })) | None => return,
+            Some((_, Pattern::Length | Pattern::Json(_) | Pattern::Error { .. })) | None => return true,
         }
     }
     let mut at = 0;
@@ -175,10 +175,11 @@ pub(crate) fn to_front(expect: &Expect, sent: &mut Vec<u8>) {
         if rest.get(7..21) == Some(wanted.as_slice()) {
             let message: Vec<u8> = sent.drain(at..at + len).collect();
             sent.splice(0..0, message);
-            return;
+            return true;
         }
         at += len;
     }
+    false
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hostwire_core::wire::Sender;
 use hostwire_vectors::{
-    Action, Auth, Body, Case, Expect, Field, Pattern, Recorded, Recorder, Step, Subject, Vector, files,
-    load, load_all, replay_core,
+    Action, Auth, Body, Case, Expect, Field, Pattern, Recorded, Recorder, Step, Subject, Vector, files, load,
+    load_all, replay_core,
 };
 
 /// A conversation: who says what, in which order.
@@ -132,7 +132,8 @@ fn every_conversation_of_a_host_that_is_recorded_plays_again() {
     let (mut count, mut failed) = (0, Vec::new());
     for vector in load_all(&files()).expect("vectors") {
         for case in &vector.cases {
-            let Some(said) = conversation(&vector, case).filter(|_| !LOST.contains(&case.name.as_str())) else {
+            let Some(said) = conversation(&vector, case).filter(|_| !LOST.contains(&case.name.as_str()))
+            else {
                 continue;
             };
             let name = format!("{}: {}", vector.path.display(), case.name);

@@ -17,8 +17,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 TARGETS = re.findall(r'^name = "(\w+)"$', (HERE / "Cargo.toml").read_text(), re.MULTILINE)
 
 
-def cargo(*args):
-    return ["cargo", "+nightly", "fuzz", *args]
+# Nothing here is `unsafe`: the address sanitizer would find what the compiler excludes, at a quarter of the speed.
+def cargo(command, *args):
+    return ["cargo", "+nightly", "fuzz", command, "--sanitizer", "none", *args]
 
 
 def run(target, seconds):

@@ -5,6 +5,7 @@ use crate::choices::Choices;
 use hostwire_core::client::Connection as Client;
 use hostwire_core::host::HostLimits;
 use hostwire_core::limits::ClientLimits;
+use hostwire_core::time::Instant;
 use hostwire_sim::{Cut, Knobs, World, WriteCut, route_open};
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ fn step(u: &mut Choices<'_>, world: &mut World, corrs: &mut Vec<u64>, large: &mu
                 world.act(|client, now| client.close_route(now, route));
             }
         }
-        12 if world.route.is_none() => corrs.extend(world.open(&route_open()).ok()),
+        12 if world.route.is_none() => corrs.extend(world.open(&route_open(), Instant::FAR_FUTURE).ok()),
         13 if u.once_in(8) => {
             let kinds =
                 [WriteCut::NothingAccepted, WriteCut::Indeterminate, WriteCut::Unanswered, WriteCut::Silent];
@@ -64,7 +65,7 @@ fn step(u: &mut Choices<'_>, world: &mut World, corrs: &mut Vec<u64>, large: &mu
             let pipe = if u.once_in(2) { &mut world.up } else { &mut world.down };
             pipe.knobs.cut = Some(Cut { after: pipe.accepted.len() + u.below(200), how });
         }
-        14 if u.once_in(12) => corrs.extend(world.host_shutdown().ok()),
+        14 if u.once_in(12) => corrs.extend(world.host_shutdown(Instant::FAR_FUTURE).ok()),
         15 => world.run_until(world.now + u.duration().min(Duration::from_millis(30))),
         16 if u.once_in(20) => world.act(Client::shutdown),
         _ => {

@@ -10,21 +10,20 @@ use crate::budget::Pool;
 use crate::endpoint::{Deadline, DeadlineReason, Disconnect, Endpoint, Interest, WriteFailure};
 use crate::fault::{ApiMisuse, CloseReason, Fault, PeerMisbehaved};
 use crate::hash::FixedState;
-use crate::limits::{CONTROL_SLOTS, ClientLimits, ClientTimeouts};
+use crate::limits::{ClientLimits, ClientTimeouts};
 use crate::negotiate::{ClientCandidate, OfferList};
 use crate::outcome::{Outcome, UnknownCode};
 use crate::receive::Assembler;
 use crate::time::{Clock, Instant};
 use crate::transmit::{Offer, Outbox, Outgoing, Patience, Progress, Transmit};
-use crate::wire::{Correlation, Epoch, FrameType, HEADER_LEN, MAX_CONTROL_BODY};
+use crate::wire::{Correlation, Epoch, FrameType};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::mem::size_of;
 use core::time::Duration;
 use hashbrown::HashMap;
 
 /// Events that may wait before input is refused. Settlements of one teardown may go over it, by at most `pending_requests`.
-const EVENT_BACKLOG: usize = 256;
+pub(super) const EVENT_BACKLOG: usize = 256;
 /// G4: input read after a failed write, at most.
 const READ_ON_BYTES: usize = 1 << 20;
 
@@ -184,11 +183,11 @@ impl Connection {
                             self.on_server_hello(now, exchange, &message);
                         }
                     }
-                    Err(error) => self.refuse_host(now, error),
+                    Err(error) => self.refuse_host(error),
                 },
                 State::ReadOn { left: 0, reason } => {
                     let reason = *reason;
-                    self.close(now, reason);
+                    self.close(reason);
                 }
                 State::ReadOn { left, .. } => {
                     // G4: at most so much is read on.
@@ -264,14 +263,14 @@ impl Connection {
                     self.on_frame(now, &header, payload);
                 }
             }
-            Err(misuse) => self.close(now, CloseReason::Misuse(misuse)),
+            Err(misuse) => self.close(CloseReason::Misuse(misuse)),
         }
     }
 
     /// The host has closed its writing side. Between frames that is an orderly end (W5), inside one corruption (W2); after a
     /// failed write it is the moment when outcomes are computed (G4).
     pub fn handle_eof(&mut self, now: Instant) {
-        let now = self.clock.observe(now);
+        self.clock.observe(now);
         let reason = match self.state {
             State::ReadOn { reason, .. } | State::Closing { reason, .. } => reason,
             State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted | State::Active
@@ -284,7 +283,7 @@ impl Connection {
             }
             State::Closed(_) => return,
         };
-        self.close(now, reason);
+        self.close(reason);
     }
 
     /// Time has passed. Before [`Connection::deadline`] nothing changes; at it, progress is made (CC5). Give input that has already
@@ -304,10 +303,10 @@ impl Connection {
             return;
         }
         match deadline.reason {
-            DeadlineReason::Handshake => self.close(now, CloseReason::HandshakeTimeout),
-            DeadlineReason::FrameIn => self.close(now, CloseReason::FrameInTimeout), // W6
-            DeadlineReason::FrameOut => self.close(now, CloseReason::FrameOutTimeout), // W6
-            DeadlineReason::Close => self.close(now, CloseReason::Local),
+            DeadlineReason::Handshake => self.close(CloseReason::HandshakeTimeout),
+            DeadlineReason::FrameIn => self.close(CloseReason::FrameInTimeout), // W6
+            DeadlineReason::FrameOut => self.close(CloseReason::FrameOutTimeout), // W6
+            DeadlineReason::Close => self.close(CloseReason::Local),
             DeadlineReason::Operation
             | DeadlineReason::Linger
             | DeadlineReason::Liveness
@@ -317,7 +316,7 @@ impl Connection {
 
     /// The transport is gone: outcomes are computed now (G4).
     pub fn handle_disconnect(&mut self, now: Instant, why: Disconnect) {
-        let now = self.clock.observe(now);
+        self.clock.observe(now);
         let reason = match (&self.state, why) {
             (State::ReadOn { reason, .. } | State::Closing { reason, .. }, _) => *reason,
             (
@@ -339,7 +338,7 @@ impl Connection {
                 _,
             ) => CloseReason::Io,
         };
-        self.close(now, reason);
+        self.close(reason);
     }
 
     /// The next bytes to write. Nothing leaves the queue until the offer is answered.
@@ -460,7 +459,7 @@ impl Connection {
         ]
     }
 
-    pub(super) fn on_progress(&mut self, now: Instant, progress: Progress<Owner>) {
+    pub(super) fn on_progress(&mut self, progress: Progress<Owner>) {
         self.counters.sent.bytes += progress.took as u64;
         if progress.finished
             && let Some(kind) = progress.owner.frame_type()
@@ -476,7 +475,7 @@ impl Connection {
             }
             Owner::Farewell if progress.finished => {
                 if let State::Closing { reason, .. } = self.state {
-                    self.close(now, reason); // G1
+                    self.close(reason); // G1
                 }
             }
             Owner::Auth
@@ -489,7 +488,7 @@ impl Connection {
     }
 
     /// Ends output but not input: outcomes wait until input has ended too (G4).
-    fn output_failed(&mut self, now: Instant, offer: Offer, how: WriteFailure) {
+    fn output_failed(&mut self, offer: Offer, how: WriteFailure) {
         match how {
             WriteFailure::NothingAccepted => {}
             WriteFailure::Indeterminate => self.taint(offer), // CC8
@@ -499,9 +498,9 @@ impl Connection {
                 self.out.stop();
                 self.state = State::ReadOn { reason: CloseReason::Io, left: READ_ON_BYTES };
             }
-            State::Closing { reason, .. } => self.close(now, reason),
+            State::Closing { reason, .. } => self.close(reason),
             State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted => {
-                self.close(now, CloseReason::Io);
+                self.close(CloseReason::Io);
             }
             State::ReadOn { .. } | State::Closed(_) => {}
         }
@@ -516,23 +515,6 @@ impl Connection {
                 op.tainted = true;
             }
         });
-    }
-
-    /// The most bytes of heap that a connection with these limits holds at once, bodies included (CC9).
-    ///
-    /// Frames queued and their bodies, twice over while a started one is joined by its successors; answers and items retained, half as
-    /// much again while the largest is moved to a larger buffer; the tables at their limits; one control body and the handshake.
-    #[must_use]
-    pub const fn memory_bound(limits: &ClientLimits) -> usize {
-        let bodies = limits.queued_bytes + limits.retained_bytes + limits.retained_bytes / 2;
-        let slots = limits.pending_requests + limits.live_streams;
-        let events = 3 * (EVENT_BACKLOG + limits.pending_requests + 1) * size_of::<Event>();
-        let items = limits.live_streams * 2 * (limits.stream_items + 4) * size_of::<Item>();
-        let frames = 3 * (limits.data_slots + 1) * Outbox::<Owner>::node_bytes();
-        let control = 2 * CONTROL_SLOTS * (HEADER_LEN + size_of::<Owner>() + 8);
-        let routes = 6 * 65_536 * (size_of::<(u16, Epoch)>() + 1);
-        let fixed = 2 * MAX_CONTROL_BODY as usize + 4 * 4_096;
-        bodies + slots * Pending::entry_bytes() + events + items + frames + control + routes + fixed
     }
 
     /// How long a request waits unless its caller says otherwise.
@@ -562,17 +544,17 @@ impl Outgoing for Connection {
     fn accepted(&mut self, now: Instant, n: usize) {
         let mut left = n;
         while let Some(progress) = self.out.accept(now, &mut left) {
-            self.on_progress(now, progress);
+            self.on_progress(progress);
         }
     }
 
-    fn write_failed(&mut self, now: Instant, offer: Offer, how: WriteFailure) {
-        self.output_failed(now, offer, how);
+    fn write_failed(&mut self, _now: Instant, offer: Offer, how: WriteFailure) {
+        self.output_failed(offer, how);
     }
 
-    fn misused(&mut self, now: Instant, offer: Offer, how: ApiMisuse) {
+    fn misused(&mut self, _now: Instant, offer: Offer, how: ApiMisuse) {
         self.taint(offer);
-        self.close(now, CloseReason::Misuse(how));
+        self.close(CloseReason::Misuse(how));
     }
 }
 

@@ -19,7 +19,7 @@ impl Connection {
         loop {
             if self.rx.is_leased() {
                 if !input.is_empty() {
-                    self.close(now, CloseReason::Misuse(crate::fault::ApiMisuse::InputDuringLease));
+                    self.close(CloseReason::Misuse(crate::fault::ApiMisuse::InputDuringLease));
                 }
                 break;
             }
@@ -38,10 +38,10 @@ impl Connection {
                             let plan = self.plan(now, &header);
                             self.rx.open(header, plan);
                         }
-                        Err(illegal) => self.misbehaved(now, PeerMisbehaved::Illegal(illegal)), // F1
+                        Err(illegal) => self.misbehaved(PeerMisbehaved::Illegal(illegal)), // F1
                     },
                     Ok(None) => break,
-                    Err(error) => self.misbehaved(now, PeerMisbehaved::Header(error)), // W2
+                    Err(error) => self.misbehaved(PeerMisbehaved::Header(error)), // W2
                 }
             }
             if matches!(self.state, State::Closed(_) | State::Closing { .. }) {
@@ -122,25 +122,25 @@ impl Connection {
             }
             (FrameType::Error, Identity::Control(corr)) => {
                 if self.is_negotiation(corr) {
-                    self.on_refused_negotiation(now); // N8
+                    self.on_refused_negotiation(); // N8
                 } else {
-                    self.on_error(now, None, corr, payload);
+                    self.on_error(None, corr, payload);
                 }
             }
             (FrameType::Response, Identity::Routed(route, corr)) => {
-                self.on_response(now, header, route, corr, payload);
+                self.on_response(header, route, corr, payload);
             }
             (FrameType::Error, Identity::Routed(route, corr)) => {
-                self.on_error(now, Some(route), corr, payload);
+                self.on_error(Some(route), corr, payload);
             }
             (FrameType::StreamData, Identity::Routed(route, corr)) => {
                 self.on_item(now, header, route, corr, payload);
             }
-            (FrameType::StreamEnd, Identity::Routed(route, corr)) => self.on_stream_end(now, route, corr),
+            (FrameType::StreamEnd, Identity::Routed(route, corr)) => self.on_stream_end(route, corr),
             (FrameType::Push, Identity::Route(_)) => self.counters.dropped_push += 1, // F2
             (FrameType::Ping, Identity::Control(corr)) => self.on_ping(now, header.flags, corr),
-            (FrameType::Goodbye, Identity::Route(route)) => self.on_route_goodbye(now, route),
-            (FrameType::Goodbye, Identity::Connection) => self.close(now, CloseReason::PeerGoodbye), // G1
+            (FrameType::Goodbye, Identity::Route(route)) => self.on_route_goodbye(route),
+            (FrameType::Goodbye, Identity::Connection) => self.close(CloseReason::PeerGoodbye), // G1
             // The table has no such row; should it grow one, this side fails closed.
             (
                 FrameType::Request
@@ -156,7 +156,7 @@ impl Connection {
                 | FrameType::HelloAck
                 | FrameType::Goodbye,
                 _,
-            ) => self.misbehaved(now, PeerMisbehaved::Illegal(crate::wire::Illegal::Identity)),
+            ) => self.misbehaved(PeerMisbehaved::Illegal(crate::wire::Illegal::Identity)),
         }
     }
 
@@ -168,7 +168,7 @@ impl Connection {
             return;
         }
         if waiting >= CONTROL_SLOTS {
-            self.close(now, CloseReason::ControlBacklog); // B2
+            self.close(CloseReason::ControlBacklog); // B2
             return;
         }
         let header = Header { len: 0, kind: FrameType::Pong, flags, identity: Identity::Control(corr) }; // V35
@@ -179,7 +179,7 @@ impl Connection {
         let Payload::Body(body) = payload else { return };
         let body = body.as_slice();
         if self.is_negotiation(corr) {
-            self.on_selection(now, header.flags.binary, body);
+            self.on_selection(header.flags.binary, body);
             return;
         }
         let Some((id, op)) = self.pending.matching(None, corr) else {
@@ -195,7 +195,7 @@ impl Connection {
         let terminal = match op.kind {
             Kind::RouteOpen => match decode_route_opened(body) {
                 Ok(route) if self.routes.contains_key(&route.channel.value()) => {
-                    self.misbehaved(now, PeerMisbehaved::RouteOpenLiveChannel); // F8
+                    self.misbehaved(PeerMisbehaved::RouteOpenLiveChannel); // F8
                     return;
                 }
                 Ok(route) => {
@@ -203,7 +203,7 @@ impl Connection {
                     Terminal::RouteOpened(route)
                 }
                 Err(_) => {
-                    self.misbehaved(now, PeerMisbehaved::RouteOpenMalformed); // F8
+                    self.misbehaved(PeerMisbehaved::RouteOpenMalformed); // F8
                     return;
                 }
             },
@@ -217,17 +217,10 @@ impl Connection {
             },
             Kind::Unary | Kind::Stream(_) => return,
         };
-        self.finish(now, id, terminal);
+        self.finish(id, terminal);
     }
 
-    fn on_response(
-        &mut self,
-        now: Instant,
-        header: &Header,
-        route: RouteHandle,
-        corr: Correlation,
-        payload: Payload,
-    ) {
+    fn on_response(&mut self, header: &Header, route: RouteHandle, corr: Correlation, payload: Payload) {
         let Some((id, op)) = self.pending.matching(Some(route), corr) else {
             self.counters.dropped_unmatched += 1; // F5, V19
             return;
@@ -242,10 +235,10 @@ impl Connection {
                 Terminal::Local(LocalCode::UnexpectedResponse) // F6
             }
         };
-        self.finish(now, id, terminal);
+        self.finish(id, terminal);
     }
 
-    fn on_error(&mut self, now: Instant, route: Option<RouteHandle>, corr: Correlation, payload: Payload) {
+    fn on_error(&mut self, route: Option<RouteHandle>, corr: Correlation, payload: Payload) {
         let Some((id, _)) = self.pending.matching(route, corr) else {
             self.counters.dropped_unmatched += 1; // F5, V19
             return;
@@ -260,7 +253,7 @@ impl Connection {
                 Terminal::Local(LocalCode::ResponseDiscarded) // B4
             }
         };
-        self.finish(now, id, terminal);
+        self.finish(id, terminal);
     }
 
     fn on_item(
@@ -293,7 +286,7 @@ impl Connection {
         }
     }
 
-    fn on_stream_end(&mut self, now: Instant, route: RouteHandle, corr: Correlation) {
+    fn on_stream_end(&mut self, route: RouteHandle, corr: Correlation) {
         let Some((id, op)) = self.pending.matching(Some(route), corr) else {
             self.counters.dropped_unmatched += 1; // F5, V19
             return;
@@ -304,16 +297,16 @@ impl Connection {
                 Terminal::Local(LocalCode::UnexpectedStream) // F6
             }
         };
-        self.finish(now, id, terminal);
+        self.finish(id, terminal);
     }
 
     /// The host ended a route. Repeats, and routes that are not ours, are ignored (F2).
-    fn on_route_goodbye(&mut self, now: Instant, route: RouteHandle) {
+    fn on_route_goodbye(&mut self, route: RouteHandle) {
         if self.routes.get(&route.channel.value()) != Some(&route.epoch) {
             self.counters.dropped_unmatched += 1;
             return;
         }
-        self.end_route(now, route);
+        self.end_route(route);
         self.events.push_back(Event::RouteGone { route });
     }
 

@@ -15,6 +15,7 @@
 //! | `settle` | outcomes by byte evidence, and the one teardown |
 //! | `session` | the managed client's policy: reconnect, retry, backoff |
 
+mod bound;
 mod command;
 mod config;
 mod connection;

@@ -11,7 +11,7 @@ use crate::wire::{Flags, FrameType, Header, Identity, RouteHandle};
 
 impl Connection {
     /// A matching terminal was seen.
-    pub(super) fn finish(&mut self, _now: Instant, id: OpId, terminal: Terminal) {
+    pub(super) fn finish(&mut self, id: OpId, terminal: Terminal) {
         let Some(op) = self.pending.get(id) else { return };
         let handed = op.handed;
         if let Some(frame) = op.frame {
@@ -96,7 +96,7 @@ impl Connection {
         let (all, ours) =
             self.out.control_frames(|owner| matches!(owner, Owner::Cancel | Owner::RouteGoodbye));
         if ours >= CANCEL_AND_GOODBYE_SLOTS || all >= CONTROL_SLOTS {
-            self.close(now, CloseReason::ControlBacklog); // R7
+            self.close(CloseReason::ControlBacklog); // R7
             return;
         }
         let header = Header {
@@ -109,7 +109,7 @@ impl Connection {
     }
 
     /// Takes a route out of the table and settles its requests, without a `Cancel` each (R9).
-    pub(super) fn end_route(&mut self, _now: Instant, route: RouteHandle) {
+    pub(super) fn end_route(&mut self, route: RouteHandle) {
         self.routes.remove(&route.channel.value());
         // R9: by evidence, and no `Cancel` each.
         self.settle_all(NotSentCode::RouteNotLive, UnknownCode::RouteClosed, |of| of == Some(route));
@@ -130,7 +130,7 @@ impl Connection {
     }
 
     /// The one teardown (G6): every end of a generation comes here, once. Afterwards nothing lives but untaken events and items (B5).
-    pub(super) fn close(&mut self, _now: Instant, reason: CloseReason) {
+    pub(super) fn close(&mut self, reason: CloseReason) {
         let unsent = match (&self.state, reason) {
             (State::Closed(_), _) => return,
             (_, CloseReason::Local) => NotSentCode::ClientClosed,

@@ -26,12 +26,12 @@ impl Connection {
         // A3: proof, daemon ID, version; nothing leaves before all hold.
         match exchange.handle_server_hello(hello) {
             Ok((client_auth, _authenticated)) => self.begin_negotiation(now, client_auth),
-            Err(error) => self.refuse_host(now, error),
+            Err(error) => self.refuse_host(error),
         }
     }
 
-    pub(super) fn refuse_host(&mut self, now: Instant, error: AuthError) {
-        self.close(now, CloseReason::Authentication(error)); // A6, V10
+    pub(super) fn refuse_host(&mut self, error: AuthError) {
+        self.close(CloseReason::Authentication(error)); // A6, V10
     }
 
     /// The host has proved itself: prove ourselves, and negotiate right behind it (N1: correlation 1).
@@ -57,7 +57,7 @@ impl Connection {
     }
 
     /// The answer to the negotiation.
-    pub(super) fn on_selection(&mut self, now: Instant, binary: bool, body: &[u8]) {
+    pub(super) fn on_selection(&mut self, binary: bool, body: &[u8]) {
         let Some(offers) = self.offers.take() else { return };
         match validate_response(body, binary, &offers) {
             Ok(Response::Tcp { reason }) => self.become_active(Transport::Tcp { reason }),
@@ -65,7 +65,7 @@ impl Connection {
                 self.state = State::Granted;
                 self.events.push_back(Event::Granted { grant });
             }
-            Err(error) => self.close(now, CloseReason::Negotiation(error)), // N8, V53
+            Err(error) => self.close(CloseReason::Negotiation(error)), // N8, V53
         }
     }
 
@@ -76,8 +76,8 @@ impl Connection {
     }
 
     /// Whatever else the host sends before it has selected. `Ping` is answered (L1); a frame for nobody is dropped (F2).
-    pub(super) fn on_refused_negotiation(&mut self, now: Instant) {
-        self.close(now, CloseReason::NegotiationRefused); // N8
+    pub(super) fn on_refused_negotiation(&mut self) {
+        self.close(CloseReason::NegotiationRefused); // N8
     }
 
     /// A whole frame on a candidate that is not active yet. Only its own answers and `Ping` may stand here (N10, N13).
@@ -93,7 +93,7 @@ impl Connection {
         match step {
             Ok(ClientStep::Commit(body)) => self.push_setup_request(now, body),
             Ok(ClientStep::Active | ClientStep::Application) => self.become_active(Transport::Candidate),
-            Err(error) => self.close(now, CloseReason::Candidate(error)),
+            Err(error) => self.close(CloseReason::Candidate(error)),
         }
     }
 
@@ -101,15 +101,15 @@ impl Connection {
     /// host may have committed and closed the bootstrap before the commit's response is read here, so the candidate's own fate
     /// decides: a host that has not committed ends both.
     pub fn bootstrap_ended(&mut self, now: Instant) {
-        let now = self.clock.observe(now);
+        self.clock.observe(now);
         if let State::Candidate(candidate) = &self.state
             && candidate.state() == ClientState::Activating
         {
-            self.close(now, CloseReason::Abandoned);
+            self.close(CloseReason::Abandoned);
         }
     }
 
-    pub(super) fn misbehaved(&mut self, now: Instant, how: PeerMisbehaved) {
-        self.close(now, CloseReason::Peer(how)); // F1, W2
+    pub(super) fn misbehaved(&mut self, how: PeerMisbehaved) {
+        self.close(CloseReason::Peer(how)); // F1, W2
     }
 }

@@ -75,7 +75,7 @@ impl Connection {
     pub fn close_route(&mut self, now: Instant, route: RouteHandle) {
         let now = self.clock.observe(now);
         if self.is_live(route) {
-            self.end_route(now, route);
+            self.end_route(route);
             self.say_goodbye(now, route);
         }
     }
@@ -93,11 +93,11 @@ impl Connection {
         match self.state {
             State::Active => {}
             State::Hello(..) | State::Negotiating | State::Candidate(_) | State::Granted => {
-                self.close(now, CloseReason::Local);
+                self.close(CloseReason::Local);
                 return;
             }
             State::ReadOn { reason, .. } => {
-                self.close(now, reason);
+                self.close(reason);
                 return;
             }
             State::Closing { .. } | State::Closed(_) => return, // B062

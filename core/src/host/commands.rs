@@ -3,7 +3,7 @@
 //! Invariant: an answer that comes too late changes nothing and is counted; whatever a handler says, the wire sees one terminal that
 //! the protocol allows (F5, Q5, B11).
 
-use super::connection::{Connection, Phase};
+use super::connection::Connection;
 use super::end::End;
 use super::event::{Event, ItemRefusal, ItemRefused, Notice, StopReason, TooLate};
 use super::latch::Begin;
@@ -213,17 +213,10 @@ impl Connection {
     /// and `route.open` refused (B6). [`Shared::set_draining`](super::Shared::set_draining) comes first.
     pub fn begin_drain(&mut self, now: Instant) {
         let now = self.clock.observe(now);
-        match self.phase {
-            // H5, B086: without a frame.
-            Phase::Hello(..)
-            | Phase::Challenge(..)
-            | Phase::Setup
-            | Phase::Granting(_)
-            | Phase::Granted
-            | Phase::Candidate(_) => self.end(now, End::DrainedEarly),
-            Phase::Active | Phase::Flushing | Phase::Lingering { .. } | Phase::Closed => {
-                self.latch_moved(now);
-            }
+        if self.is_before_active() {
+            self.end(now, End::DrainedEarly); // H5, B086: without a frame
+        } else {
+            self.latch_moved(now);
         }
     }
 
@@ -241,18 +234,11 @@ impl Connection {
     /// The drain's end: what is still pending gets `cancelled`, every route ends, and behind all terminals goes the `Goodbye` (§17, B2).
     pub fn finish_drain(&mut self, now: Instant) {
         let now = self.clock.observe(now);
-        match self.phase {
-            Phase::Hello(..)
-            | Phase::Challenge(..)
-            | Phase::Setup
-            | Phase::Granting(_)
-            | Phase::Granted
-            | Phase::Candidate(_) => self.end(now, End::DrainedEarly),
-            Phase::Active => {
-                self.latch_moved(now);
-                self.end(now, End::Drained);
-            }
-            Phase::Flushing | Phase::Lingering { .. } | Phase::Closed => {}
+        if self.is_before_active() {
+            self.end(now, End::DrainedEarly);
+        } else if self.is_active() {
+            self.latch_moved(now);
+            self.end(now, End::Drained);
         }
     }
 

@@ -264,7 +264,7 @@ impl Connection {
                 | Phase::Granting(_)
                 | Phase::Granted
                 | Phase::Candidate(_) => self.end(now, End::HandshakeTimeout),
-                Phase::Active | Phase::Flushing | Phase::Lingering { .. } | Phase::Closed => self.finish(now),
+                Phase::Active | Phase::Flushing | Phase::Lingering { .. } | Phase::Closed => self.finish(),
             };
         }
         match self.liveness.due(now) {
@@ -294,7 +294,7 @@ impl Connection {
                 };
                 self.end(now, end);
             }
-            Phase::Lingering { .. } => self.finish(now),
+            Phase::Lingering { .. } => self.finish(),
             // What is on its way out still goes out: the peer may have closed one side only.
             Phase::Flushing | Phase::Closed => {}
         }
@@ -320,6 +320,19 @@ impl Connection {
     #[must_use]
     pub const fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active)
+    }
+
+    /// Whether it is still on its way to be active: nothing of it has been promised to anybody (H5).
+    pub(super) const fn is_before_active(&self) -> bool {
+        match self.phase {
+            Phase::Hello(..)
+            | Phase::Challenge(..)
+            | Phase::Setup
+            | Phase::Granting(_)
+            | Phase::Granted
+            | Phase::Candidate(_) => true,
+            Phase::Active | Phase::Flushing | Phase::Lingering { .. } | Phase::Closed => false,
+        }
     }
 
     /// Why it ended, once it has begun to (G5).

@@ -128,7 +128,7 @@ impl Connection {
         match self.phase {
             Phase::Closed => return,
             // The last frames were on their way: whatever cuts them short ends it, for the reason that stands (G5).
-            Phase::Flushing | Phase::Lingering { .. } => return self.finish(now),
+            Phase::Flushing | Phase::Lingering { .. } => return self.finish(),
             Phase::Hello(..)
             | Phase::Challenge(..)
             | Phase::Setup
@@ -152,7 +152,7 @@ impl Connection {
         }
         self.close_routes();
         match output {
-            Output::Discard => return self.finish(now),
+            Output::Discard => return self.finish(),
             Output::OneTerminal(key) => self.keep_only(now, key),
             Output::Flush => {}
         }
@@ -175,25 +175,25 @@ impl Connection {
             return;
         }
         if self.eof {
-            return self.finish(now);
+            return self.finish();
         }
         self.phase = Phase::Lingering { left: LINGER_BYTES };
         self.until = Some(now + self.shared.timeouts.linger);
     }
 
     /// Input that arrives while the last frames leave: read and thrown away, so that no reset destroys them.
-    pub(super) fn discard(&mut self, now: Instant, bytes: usize) {
+    pub(super) fn discard(&mut self, bytes: usize) {
         self.counters.received.bytes += bytes as u64;
         if let Phase::Lingering { left } = &mut self.phase {
             *left = left.saturating_sub(bytes);
             if *left == 0 {
-                self.finish(now);
+                self.finish();
             }
         }
     }
 
     /// Nothing leaves any more, nothing is taken any more.
-    pub(super) fn finish(&mut self, _now: Instant) {
+    pub(super) fn finish(&mut self) {
         if matches!(self.phase, Phase::Closed) {
             return;
         }

@@ -71,7 +71,7 @@ impl Connection {
             Phase::Flushing | Phase::Lingering { .. } => {
                 let thrown = rest.len();
                 *rest = &[];
-                self.discard(now, thrown);
+                self.discard(thrown);
             }
             Phase::Closed => return Ok(false),
         }

@@ -14,6 +14,7 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem::size_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::wire::{Channel, Epoch, RouteHandle};
@@ -130,6 +131,13 @@ impl Registry {
     pub fn with_first_epoch(limit: usize, first_epoch: Epoch) -> Self {
         let limit = limit.min(usize::from(u16::MAX));
         Self { slots: Vec::new(), free: VecDeque::new(), limit, claimed: 0, high_water: 0, first_epoch }
+    }
+
+    /// Bytes of a registry with room for `rows` routes: their slots, their work's counters, and the queue of those that are free.
+    pub(super) const fn bytes(rows: usize) -> usize {
+        let work = size_of::<Work>() + 2 * size_of::<usize>();
+        // The larger table stands half twice while it grows.
+        rows.saturating_mul(size_of::<Slot>() + size_of::<Slot>() / 2 + work + size_of::<usize>())
     }
 
     /// Claims a channel that no live route holds, at an epoch above all its earlier ones (R1). The bind comes next.

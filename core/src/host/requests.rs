@@ -5,6 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use core::mem::size_of;
 use slab::Slab;
 
 use super::admission::{PendingPermit, TaskPermit};
@@ -214,6 +215,10 @@ pub(super) struct Requests {
 }
 
 impl Requests {
+    /// Bytes of one row of the table, and of one of the index: of the latter there are at most two a request ([`Requests::tidy`]).
+    pub(super) const ENTRY: usize = size_of::<Entry>() + size_of::<usize>();
+    pub(super) const ROW: usize = size_of::<(Correlation, Option<u32>)>();
+
     pub(super) fn insert(&mut self, corr: Correlation, entry: Entry) -> RequestId {
         let routed = entry.route().is_some();
         // The table never has 2³² entries: `HostLimits::validate` caps pending requests far below.

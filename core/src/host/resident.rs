@@ -6,6 +6,7 @@
 use crate::budget::{Charge, Pool};
 use crate::wire::MAX_BODY;
 use alloc::sync::Arc;
+use core::mem::size_of;
 
 /// A body of at most this many bytes is small (B8).
 pub const SMALL_BODY: u32 = 65_536;
@@ -124,6 +125,9 @@ pub(super) struct Shares {
 }
 
 impl Shares {
+    /// Bytes that the counters of three shares occupy, those of their `Arc`s included.
+    pub(super) const BYTES: usize = 3 * (size_of::<Pool>() + 2 * size_of::<usize>());
+
     pub(super) fn of(resident: &Resident) -> Self {
         let split = resident.split();
         Self {

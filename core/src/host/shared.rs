@@ -202,16 +202,16 @@ impl Shared {
     /// What one connection can hold in memory at most, in bytes, its shares of the pools included (B1).
     #[must_use]
     pub fn connection_bound(&self) -> usize {
-        let split = self.resident.split();
-        super::bound::fixed(&self.limits) + split.ingress_share() + split.small_share() + split.egress_share()
+        super::bound::alone(&self.limits, self.resident.split())
     }
 
     /// What the host can hold in memory at most, in bytes, over all its connections, routes and requests (B1).
     ///
-    /// Bodies whose embedder took them over ([`Body::into_vec`](crate::body::Body::into_vec)) are the embedder's.
+    /// The embedder's are not in it: bodies that it took over ([`Body::into_vec`](crate::body::Body::into_vec)), and what this value itself
+    /// was made from, the table of targets and the catalog's answers.
     #[must_use]
     pub fn memory_bound(&self) -> usize {
-        super::bound::host(&self.limits)
+        super::bound::host(&self.limits, self.resident.split())
     }
 }
 

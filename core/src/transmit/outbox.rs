@@ -404,6 +404,11 @@ mod tests {
     }
 
     #[test]
+    fn a_waiting_frame_occupies_its_node_and_two_words_of_the_slab() {
+        assert_eq!(Outbox::<u32>::node_bytes(), core::mem::size_of::<Node<u32>>() + 16);
+    }
+
+    #[test]
     fn b2_w8_control_goes_before_data_but_never_into_a_begun_frame() {
         let mut out = Outbox::new(Patience::FirstByte);
         data(&mut out, 1, 3);

@@ -167,6 +167,39 @@ fn w12_64_connections_that_each_declare_64_mib_and_send_nothing_hold_nothing() {
     assert!(host.shared.resident().ingress().used() <= 65_536, "what arrived, and one step");
 }
 
+/// B8: what comes of a body is charged to its connection's share; small requests have a slice of their own.
+#[test]
+fn b8_63_connections_that_hold_all_large_bodies_leave_the_last_one_its_small_requests() {
+    let mut host = Host::new();
+    let (mut conn, mine) = host.routed();
+    let split = *host.shared.resident().split();
+    let part = vec![0; split.ingress / 63];
+    let mut hoarders = Vec::new();
+    for _ in 0..63 {
+        let (mut hoarder, route) = host.routed();
+        let mut head = hoarder.request_bytes(route, b"");
+        head[..4].copy_from_slice(&67_108_864_u32.to_le_bytes());
+        hoarder.feed(&head);
+        hoarder.feed(&part);
+        hoarders.push(hoarder);
+        // Each turn of theirs is one of ours, and ours is answered in it.
+        let job = conn.start(mine);
+        conn.inner.respond(T0, job.id, false, Default::default()).unwrap();
+        assert_eq!(conn.said(), [(conn.corr, "Response".into())]);
+    }
+    let resident = host.shared.resident();
+    assert!(resident.ingress().used() > split.ingress / 4 * 3 && resident.ingress().used() <= split.ingress);
+    for hoarder in &mut hoarders {
+        hoarder.feed(&part);
+    }
+    assert!(host.shared.resident().ingress().high_water() <= split.ingress);
+    let job = conn.start(mine);
+    conn.inner.respond(T0, job.id, false, job.body).unwrap();
+    assert_eq!(conn.said(), [(conn.corr, "Response".into())]);
+    drop(hoarders);
+    assert_eq!(host.shared.resident().ingress().used(), 0);
+}
+
 #[test]
 fn a_flood_of_stale_frames_and_of_malformed_control_requests_is_flat() {
     let mut host = Host::new();

@@ -203,5 +203,14 @@ mod tests {
     #[test]
     fn z1_debug_shows_no_content() {
         assert_eq!(format!("{:?}", Body::from_static(b"secret")), "Body(6 bytes)");
+        let lease = BodyLease { buffer: vec![7; 3], start: 0, room: 5, ticket: 1 };
+        assert_eq!(format!("{lease:?}"), "BodyLease(3 bytes, room for 5)");
+    }
+
+    #[test]
+    fn a_body_is_its_bytes_whoever_owns_them() {
+        let bodies = [Body::from_static(b"abc"), Body::from(vec![b'a', b'b', b'c'])];
+        assert!(bodies.iter().all(|body| body.as_ref() == b"abc" && body.len() == 3 && !body.is_empty()));
+        assert!(Body::default().is_empty());
     }
 }

@@ -54,3 +54,20 @@ impl Settlements {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn z2_a_sum_has_the_frames_of_each_type_and_the_bytes_of_all() {
+        let mut one = Traffic { bytes: 5, ..Traffic::default() };
+        one.count(FrameType::Request);
+        one.count(FrameType::Goodbye);
+        let mut sum = one;
+        sum.add(&one);
+        sum.add(&Traffic::default());
+        assert_eq!((sum.frames(FrameType::Request), sum.frames(FrameType::Goodbye)), (2, 2));
+        assert_eq!((sum.frames(FrameType::Pong), sum.bytes), (0, 10));
+    }
+}

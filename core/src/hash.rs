@@ -46,6 +46,12 @@ mod tests {
         assert_eq!(state.hash_one(1_u64), 0x9E37_79B9_7F4A_7C15_u64 ^ 0x9E37_79B9);
         assert_ne!(state.hash_one(1_u64), state.hash_one(2_u64));
         assert_ne!(state.hash_one((1_u16, 2_u32)), state.hash_one((2_u16, 1_u32)));
+        assert_eq!([state.hash_one(7_u16), state.hash_one(7_u32)], [state.hash_one(7_u64); 2]);
+        let mix = |before: u64, n: u64| {
+            let mixed = (before.rotate_left(23) ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            mixed ^ (mixed >> 32)
+        };
+        assert_eq!(state.hash_one((u64::MAX, 5_u64)), mix(mix(0, u64::MAX), 5));
         let mut bytes = CountHasher::default();
         bytes.write(&[1]);
         let mut number = CountHasher::default();

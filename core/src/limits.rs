@@ -282,3 +282,102 @@ impl HostTimeouts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b1_zero_is_refused_by_name_whatever_the_limit() {
+        let client = ClientLimits::default();
+        assert_eq!(client.validate(), Ok(()));
+        for (limits, name) in [
+            (ClientLimits { pending_requests: 0, ..client }, "pending_requests"),
+            (ClientLimits { live_streams: 0, ..client }, "live_streams"),
+            (ClientLimits { stream_items: 0, ..client }, "stream_items"),
+            (ClientLimits { data_slots: 0, ..client }, "data_slots"),
+            (ClientLimits { queued_bytes: 0, ..client }, "queued_bytes"),
+            (ClientLimits { retained_bytes: 0, ..client }, "retained_bytes"),
+            (ClientLimits { error_message: 0, ..client }, "error_message"),
+        ] {
+            assert_eq!(limits.validate(), Err(LimitError::Zero(name)));
+        }
+        let host = HostLimits::default();
+        assert_eq!(host.validate(), Ok(()));
+        for (limits, name) in [
+            (HostLimits { handshakes: 0, ..host }, "handshakes"),
+            (HostLimits { connections: 0, ..host }, "connections"),
+            (HostLimits { routes: 0, ..host }, "routes"),
+            (HostLimits { pending_requests: 0, ..host }, "pending_requests"),
+            (HostLimits { handler_tasks: 0, ..host }, "handler_tasks"),
+            (HostLimits { writer_frames: 0, ..host }, "writer_frames"),
+            (HostLimits { resident_bytes: 0, ..host }, "resident_bytes"),
+            (HostLimits { error_code: 0, ..host }, "error_code"),
+            (HostLimits { error_message: 0, ..host }, "error_message"),
+        ] {
+            assert_eq!(limits.validate(), Err(LimitError::Zero(name)));
+        }
+    }
+
+    #[test]
+    fn a_limit_over_what_the_protocol_or_a_table_allows_is_refused_by_name() {
+        let slots = 2_147_483_647;
+        let client =
+            |pending_requests| ClientLimits { pending_requests, ..ClientLimits::default() }.validate();
+        assert_eq!(client(slots), Ok(()));
+        assert_eq!(client(slots + 1), Err(LimitError::TooLarge("pending_requests")));
+        assert_eq!(client(slots + 2), Err(LimitError::TooLarge("pending_requests")));
+        let host = HostLimits::default();
+        for (fits, over, name) in [
+            (HostLimits { routes: 65_535, ..host }, HostLimits { routes: 65_536, ..host }, "routes"),
+            (
+                HostLimits { pending_requests: slots, ..host },
+                HostLimits { pending_requests: slots + 1, ..host },
+                "pending_requests",
+            ),
+            (HostLimits { error_code: 128, ..host }, HostLimits { error_code: 129, ..host }, "error_code"),
+            (
+                HostLimits { error_message: 4_096, ..host },
+                HostLimits { error_message: 4_097, ..host },
+                "error_message",
+            ),
+        ] {
+            assert_eq!((fits.validate(), over.validate()), (Ok(()), Err(LimitError::TooLarge(name))));
+        }
+    }
+
+    #[test]
+    fn e4_a_duration_of_zero_is_refused_by_name() {
+        let zero = Duration::ZERO;
+        let client = ClientTimeouts::default();
+        assert_eq!(client.validate(), Ok(()));
+        for (times, name) in [
+            (ClientTimeouts { setup: zero, ..client }, "setup"),
+            (ClientTimeouts { frame: zero, ..client }, "frame"),
+            (ClientTimeouts { route_open: zero, ..client }, "route_open"),
+            (ClientTimeouts { request: zero, ..client }, "request"),
+            (ClientTimeouts { close: zero, ..client }, "close"),
+        ] {
+            assert_eq!(times.validate(), Err(LimitError::Zero(name)));
+        }
+        let host = HostTimeouts::default();
+        assert_eq!(host.validate(), Ok(()));
+        let probes = |interval, timeout| Some(LivenessTimes { interval, timeout });
+        let second = Duration::from_secs(1);
+        for (times, name) in [
+            (HostTimeouts { authentication: zero, ..host }, "authentication"),
+            (HostTimeouts { setup: zero, ..host }, "setup"),
+            (HostTimeouts { frame: zero, ..host }, "frame"),
+            (HostTimeouts { route_close: zero, ..host }, "route_close"),
+            (HostTimeouts { callback: zero, ..host }, "callback"),
+            (HostTimeouts { drain: zero, ..host }, "drain"),
+            (HostTimeouts { accept_pause: zero, ..host }, "accept_pause"),
+            (HostTimeouts { linger: zero, ..host }, "linger"),
+            (HostTimeouts { liveness: probes(zero, second), ..host }, "liveness interval"),
+            (HostTimeouts { liveness: probes(second, zero), ..host }, "liveness timeout"),
+        ] {
+            assert_eq!(times.validate(), Err(LimitError::Zero(name)));
+        }
+        assert_eq!(HostTimeouts { liveness: probes(second, second), ..host }.validate(), Ok(()));
+    }
+}

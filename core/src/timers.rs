@@ -44,10 +44,9 @@ impl Timers {
         if let Some(entry) = self.places.get_mut(slot as usize) {
             *entry = ABSENT;
         }
-        if place < self.heap.len() {
-            self.note(place);
-            self.restore(place);
-        }
+        // Whoever took its place finds its own; at the end there is nobody.
+        self.note(place);
+        self.restore(place);
         if self.heap.is_empty() {
             self.places.clear();
         }

@@ -194,7 +194,7 @@ impl Connection {
                     let (part, rest) = input.split_at((*left).min(input.len()));
                     *left -= part.len();
                     let consumed = self.read_frames(now, part);
-                    if consumed < part.len() && !matches!(self.state, State::Closed(_)) {
+                    if consumed < part.len() {
                         input = input.get(consumed..).unwrap_or_default();
                         break;
                     }
@@ -202,16 +202,8 @@ impl Connection {
                 }
                 State::Negotiating | State::Candidate(_) | State::Granted | State::Active => {
                     let consumed = self.read_frames(now, input);
-                    let blocked = consumed < input.len();
                     input = input.get(consumed..).unwrap_or_default();
-                    if blocked
-                        && matches!(
-                            self.state,
-                            State::Negotiating | State::Candidate(_) | State::Granted | State::Active
-                        )
-                    {
-                        break;
-                    }
+                    break; // all of it, or blocked, or closed
                 }
             }
         }
@@ -373,8 +365,7 @@ impl Connection {
         }
         match item {
             Some(item) => StreamPoll::Item(item),
-            None if settled => StreamPoll::Ended,
-            None => StreamPoll::Pending,
+            None => StreamPoll::Pending, // a settled one is here only while it holds items
         }
     }
 

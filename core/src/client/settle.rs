@@ -124,7 +124,7 @@ impl Connection {
     ) {
         let mut from = 0;
         while let Some(id) = self.pending.find_pending(from, |op| which(op.route)) {
-            from = id.slot() + 1;
+            from = id.slot();
             self.settle_by_evidence(id, unsent, unknown);
         }
     }

@@ -183,6 +183,7 @@ mod tests {
         }
         assert_eq!(admission.pending_high_water(RouteClass::General), 4);
         assert_eq!(admission.tasks_high_water(RouteClass::Reserved), 1);
+        assert_eq!(admission.tasks_high_water(RouteClass::General), 3);
     }
 
     #[test]

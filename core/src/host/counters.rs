@@ -182,3 +182,77 @@ impl Counters {
         self.pauses = self.pauses.wrapping_add(other.pauses);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::AuthError;
+    use crate::fault::{ApiMisuse, PeerMisbehaved};
+    use crate::negotiate::CandidateError;
+
+    #[test]
+    fn z2_each_end_is_counted_once_under_its_own_name() {
+        let count = |reason| {
+            let mut retired = Retired::default();
+            retired.count(reason);
+            retired.count(reason);
+            retired
+        };
+        let none = Retired::default();
+        for (reason, expected) in [
+            (CloseReason::Eof, Retired { eof: 2, ..none }),
+            (CloseReason::PeerGoodbye, Retired { goodbye: 2, ..none }),
+            (CloseReason::Peer(PeerMisbehaved::Watermark), Retired { misbehaved: 2, ..none }),
+            (CloseReason::Authentication(AuthError::BadProof), Retired { authentication: 2, ..none }),
+            (CloseReason::NothingServed, Retired { negotiation: 2, ..none }),
+            (CloseReason::NegotiationRefused, Retired { negotiation: 2, ..none }),
+            (CloseReason::Candidate(CandidateError::Unexpected), Retired { negotiation: 2, ..none }),
+            (CloseReason::Superseded, Retired { superseded: 2, ..none }),
+            (CloseReason::HandshakeTimeout, Retired { handshake_timeout: 2, ..none }),
+            (CloseReason::FrameInTimeout, Retired { frame_timeout: 2, ..none }),
+            (CloseReason::FrameOutTimeout, Retired { frame_timeout: 2, ..none }),
+            (CloseReason::Liveness, Retired { liveness: 2, ..none }),
+            (CloseReason::Io, Retired { io: 2, ..none }),
+            (CloseReason::Drained, Retired { drained: 2, ..none }),
+            (CloseReason::OverCapacity, Retired { over_capacity: 2, ..none }),
+            (CloseReason::Abandoned, Retired { local: 2, ..none }),
+            (CloseReason::Misuse(ApiMisuse::OfferUnanswered), Retired { local: 2, ..none }),
+        ] {
+            assert_eq!(count(reason), expected, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn z2_each_refusal_is_counted_under_its_own_code() {
+        let mut refused = Refused::default();
+        for (code, times) in [
+            (HostCode::ServerBusy, 2),
+            (HostCode::UnknownChannel, 3),
+            (HostCode::InvalidControlRequest, 4),
+            (HostCode::TargetUnavailable, 5),
+            (HostCode::UnsupportedOperation, 6),
+        ] {
+            (0..times).for_each(|_| refused.count(code));
+        }
+        let Refused { server_busy, unknown_channel, invalid_control_request, target_unavailable, other } =
+            refused;
+        let counts = [server_busy, unknown_channel, invalid_control_request, target_unavailable, other];
+        assert_eq!(counts, [2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn z2_a_sum_adds_every_count() {
+        let mut one = Counters { dispatched: 1, routes: 2, pauses: 3, ..Counters::default() };
+        one.received.bytes = 4;
+        one.sent.bytes = 5;
+        one.dropped.stale_pong = 6;
+        one.refused.other = 7;
+        one.settled.silent = 8;
+        one.retired.io = 9;
+        let mut sum = one;
+        sum.add(&one);
+        assert_eq!((sum.dispatched, sum.routes, sum.pauses), (2, 4, 6));
+        assert_eq!((sum.received.bytes, sum.sent.bytes, sum.dropped.stale_pong), (8, 10, 12));
+        assert_eq!((sum.refused.other, sum.settled.silent, sum.retired.io), (14, 16, 18));
+    }
+}

@@ -239,7 +239,6 @@ impl Connection {
             }
             self.counters.settled.silent += u64::from(entry.state != State::Finishing);
         }
-        self.requests.clear();
     }
 
     /// §17: each pending request gets its real terminal or `cancelled`.

@@ -161,7 +161,7 @@ impl Connection {
 
     fn buffer(&self, len: u32) -> Plan {
         // B8: ingress never waits; what cannot be charged is drained and refused.
-        Plan::Buffer((len > 0).then(|| self.shares.ingress(len).clone()))
+        Plan::Buffer(Some(self.shares.ingress(len).clone()))
     }
 
     /// Q2: not above the watermark closes the generation; otherwise it moves at once, whatever becomes of the request.

@@ -205,10 +205,9 @@ impl Connection {
     }
 
     fn refusal_left(&mut self, now: Instant) {
+        // Reading stops at the limit, so that one fewer is below it.
         self.refusals = self.refusals.saturating_sub(1);
-        if self.refusals < self.shared.limits.writer_frames {
-            self.liveness.set_paused(now, false);
-        }
+        self.liveness.set_paused(now, false);
     }
 
     fn left(&mut self, now: Instant, sent: Sent) {

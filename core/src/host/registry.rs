@@ -465,6 +465,36 @@ Retired    + Gone         -> Retired,    Nothing
     }
 
     #[test]
+    fn r5_a_released_route_and_an_older_epoch_belong_to_nobody() {
+        let mut registry = Registry::new(1);
+        let old = registry.claim(ME).unwrap();
+        assert!(registry.is_owner(ME, old));
+        assert!(matches!(registry.bind_rejected(old), Step::RouteGone));
+        assert!(matches!(registry.gone(old), Step::Released));
+        assert!(!registry.is_owner(ME, old), "released");
+        let new = registry.claim(ME).unwrap();
+        assert!(registry.is_owner(ME, new) && !registry.is_owner(ME, old), "of an older epoch");
+    }
+
+    #[test]
+    fn r3_where_every_channel_is_retired_a_claim_finds_none_and_keeps_nothing() {
+        let mut registry = Registry::with_first_epoch(usize::MAX, Epoch::LAST);
+        for _ in 1..=u16::MAX {
+            let route = registry.claim(ME).unwrap();
+            assert!(matches!(registry.bind_rejected(route), Step::RouteGone));
+            assert!(matches!(registry.gone(route), Step::Released));
+        }
+        assert_eq!([registry.claim(ME), registry.claim(ME)], [Err(NoChannel); 2]);
+        assert_eq!((registry.len(), registry.slots.len()), (0, usize::from(u16::MAX)));
+    }
+
+    #[test]
+    fn the_bytes_of_a_registry_are_those_of_its_rows() {
+        let slot = size_of::<Slot>();
+        assert_eq!(Registry::bytes(10), 10 * (slot + slot / 2 + size_of::<Work>() + 16 + 8));
+    }
+
+    #[test]
     fn the_whole_namespace_can_be_claimed_and_no_more() {
         let mut registry = Registry::new(usize::MAX);
         for channel in 1..=u16::MAX {

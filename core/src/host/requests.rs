@@ -303,6 +303,7 @@ mod tests {
     use crate::host::admission::test_permit;
     use alloc::format;
     use alloc::string::String;
+    use alloc::sync::Arc;
     use alloc::vec::Vec;
 
     const STATES: [State; 7] = [
@@ -488,5 +489,59 @@ Finishing     + Expire  -> Finishing,     Nothing
         assert_eq!(requests.find(here, Correlation::new(3 * 100_001).unwrap()), None);
         assert!(requests.capacity() <= 64, "{}", requests.capacity());
         assert_eq!(requests.ids().count(), live.len() + 1);
+    }
+
+    fn routed_entry(pool: &Arc<Pool>, corr: Correlation) -> Entry {
+        let route = RouteHandle::new(1, 1).unwrap();
+        let identity = Identity::Routed(route, corr);
+        let permit = test_permit(pool);
+        Entry { identity, state: State::Queued, held: Held::Nothing, charge: None, _permit: permit }
+    }
+
+    /// X6: whatever the order of ends, at most half of the index is empty, and each row of it is accounted for.
+    #[test]
+    fn x6_the_index_forgets_what_ended_in_any_order() {
+        let pool = Pool::new(1_000);
+        let mut requests = Requests::default();
+        let (mut live, mut seed, mut next) = (Vec::new(), 1_u64, 1_u64);
+        for round in 0..4_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let grows = (round / 500) % 2 == 0;
+            if live.is_empty() || (live.len() < 300 && (seed >> 40) % 4 < if grows { 3 } else { 1 }) {
+                let corr = Correlation::new(next).unwrap();
+                live.push(requests.insert(corr, routed_entry(&pool, corr)));
+                next += 1;
+            } else {
+                let id = live.swap_remove((seed >> 33) as usize % live.len());
+                assert!(requests.remove(id).is_some() && requests.remove(id).is_none());
+            }
+            let empty = requests.order.iter().filter(|row| row.1.is_none()).count();
+            assert_eq!((requests.removed, requests.order.len()), (empty, live.len() + empty));
+            assert!(empty <= live.len(), "{empty} empty rows of {}", requests.order.len());
+            assert!(requests.order.front().is_none_or(|row| row.1.is_some()));
+            let route = RouteHandle::new(1, 1).unwrap();
+            assert!(live.iter().all(|id| requests.find(route, id.corr) == Some(*id)));
+        }
+        live.into_iter().for_each(|id| drop(requests.remove(id)));
+        assert_eq!((requests.len(), requests.order.len(), pool.used()), (0, 0, 0));
+    }
+
+    #[test]
+    fn x6_an_index_that_is_half_empty_is_left_alone() {
+        let pool = Pool::new(4);
+        let mut requests = Requests::default();
+        let [_, second, third] = [1, 2, 3].map(|n| {
+            let corr = Correlation::new(n).unwrap();
+            requests.insert(corr, routed_entry(&pool, corr))
+        });
+        requests.remove(second);
+        assert_eq!(requests.order.len(), 3);
+        requests.remove(third);
+        assert_eq!(requests.order.len(), 1, "two of three were empty");
+        let corr = Correlation::new(4).unwrap();
+        let fourth = requests.insert(corr, routed_entry(&pool, corr));
+        requests.remove(fourth);
+        assert_eq!(requests.order.len(), 2, "one of two is not over half");
+        assert!(requests.capacity() >= 4 && requests.capacity() < 100);
     }
 }

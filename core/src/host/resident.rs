@@ -168,6 +168,8 @@ mod tests {
             [split.ingress, split.small, split.egress, split.scratch].map(|b| b >> 20),
             [112, 16, 112, 16]
         );
+        assert_eq!([split.small_share(), split.egress_share()].map(|b| b >> 20), [4, 88]);
+        assert_eq!(Split::LEAST, 67_698_688, "docs/limits.md");
         assert!(split.egress - split.egress_share() > 0, "one slow reader leaves something for the others");
         assert_eq!(Split::of(Split::LEAST - 1), None);
     }

@@ -404,4 +404,18 @@ mod tests {
         assert_eq!(rx.open_header(), Some(&header(5)));
         assert!(matches!(rx.fill(&mut &[0; 5][..]), Some((_, Payload::Drained))));
     }
+
+    #[test]
+    fn a_lease_of_another_connection_is_known_by_its_ticket() {
+        let lend = |rx: &mut Assembler| {
+            rx.open(header(LEASE_THRESHOLD), Plan::Buffer(None));
+            rx.lease().unwrap()
+        };
+        let (mut mine, mut other) = (Assembler::default(), Assembler::default());
+        let unfilled = lend(&mut mine);
+        assert!(mine.give_back(unfilled).unwrap().is_none());
+        let _second = mine.lease().unwrap();
+        let foreign = lend(&mut other);
+        assert_eq!(mine.give_back(foreign).unwrap_err(), ApiMisuse::LeaseMismatch);
+    }
 }

@@ -1,5 +1,6 @@
 //! The client's side of a generation against a raw host.
 
+mod accounts;
 mod candidate;
 mod harness;
 mod lost;

@@ -2,7 +2,7 @@
 
 use super::harness::{
     LATE, active, assert_nothing_left, at, closed, feed, feed_at, routed, routed_frame, routed_with, settled,
-    settled_code, unary,
+    settled_code, stream, unary,
 };
 use crate::raw::{T0, frame, frames, route, take, take_all};
 use hostwire_core::body::Body;

@@ -1,5 +1,6 @@
 //! The host role, against a raw client.
 
+mod accounts;
 mod control;
 mod ends;
 mod floods;

@@ -1,6 +1,7 @@
 //! Bodies that carry their charge, and the lease by which a big one is filled in place.
 
 use crate::budget::Charge;
+use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
@@ -129,6 +130,18 @@ impl From<Bytes> for Body {
 impl From<&'static [u8]> for Body {
     fn from(bytes: &'static [u8]) -> Self {
         Self::from_static(bytes)
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Self::from_static(text.as_bytes())
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Self::from(text.into_bytes())
     }
 }
 

@@ -12,3 +12,15 @@ pub mod outcomes {}
 /// docs/embedding.md
 #[doc = include_str!("../embedding.md")]
 pub mod embedding {}
+
+/// docs/migrating.md
+#[doc = include_str!("../migrating.md")]
+pub mod migrating {}
+
+/// docs/operations.md
+#[doc = include_str!("../operations.md")]
+pub mod operations {}
+
+/// docs/security.md
+#[doc = include_str!("../security.md")]
+pub mod security {}

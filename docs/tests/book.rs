@@ -49,8 +49,7 @@ fn every_link_inside_the_book_leads_somewhere() {
             }
             assert!(!link.contains("::"), "{page}: {link} is a link for rustdoc only");
             let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
-            let target: PathBuf =
-                if file.is_empty() { docs().join(&page) } else { docs().join(file) };
+            let target: PathBuf = if file.is_empty() { docs().join(&page) } else { docs().join(file) };
             assert!(target.exists(), "{page}: {link}");
             if !anchor.is_empty() {
                 let text = std::fs::read_to_string(&target).expect("a page");

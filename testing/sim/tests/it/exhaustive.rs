@@ -120,25 +120,26 @@ fn explore(exchange: Exchange, whole: bool) -> u64 {
                     let plan = Plan { accept, cut: Some((upward, Cut { after, how })), ..uncut };
                     let (steps, ..) = run(plan);
                     runs += 1;
-                    // In the part: cuts around the first header's end, and a step of the way in three.
-                    if !whole && !(accept == 21 && [0, 1, 20, 21, 22].contains(&after)) {
-                        continue;
-                    }
-                    for at in 0..=steps {
-                        for stop in STOPS {
-                            run(Plan { stop: Some((stop, at)), ..plan });
-                            runs += 1;
-                        }
+                    // In the part: cuts around the first header's end.
+                    if whole || accept == 21 && [0, 1, 20, 21, 22].contains(&after) {
+                        runs += stops(plan, steps);
                     }
                 }
             }
         }
         let (steps, ..) = run(Plan { accept, ..uncut });
-        for at in 0..=steps {
-            for stop in STOPS {
-                run(Plan { accept, stop: Some((stop, at)), ..uncut });
-                runs += 1;
-            }
+        runs += stops(Plan { accept, ..uncut }, steps);
+    }
+    runs
+}
+
+/// Every stop at every step of a plan; how many runs that were.
+fn stops(plan: Plan, steps: usize) -> u64 {
+    let mut runs = 0;
+    for at in 0..=steps {
+        for stop in STOPS {
+            run(Plan { stop: Some((stop, at)), ..plan });
+            runs += 1;
         }
     }
     runs

@@ -1,14 +1,49 @@
 //! hostwire on tokio: a [`Runtime`] and nothing else. Everything that a program uses is in [`hostwire`], re-exported here.
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() {
-//! use hostwire_tokio::{Tokio, hostwire::Runtime};
+//! use hostwire_tokio::hostwire::client::{Client, ClientConfig};
+//! use hostwire_tokio::hostwire::component::{Component, Handled, Manifest, Reply, RequestContext, Role};
+//! use hostwire_tokio::hostwire::core::control::{Identity, RouteOpen, Target};
+//! use hostwire_tokio::hostwire::discovery::{Environment, Location, Place};
+//! use hostwire_tokio::{Tokio, hostwire::Host, hostwire::HostConfig};
+//! use std::sync::Arc;
 //!
-//! let runtime = Tokio::current().expect("inside a runtime with I/O and time enabled");
-//! assert!(runtime.now() <= runtime.now());
-//! # }
+//! struct Echo;
+//!
+//! impl Component for Echo {
+//!     fn manifest(&self) -> Manifest {
+//!         Manifest::new("echo", "1.0.0", Role::ToolProvider)
+//!     }
+//!
+//!     fn handle(self: Arc<Self>, mut cx: RequestContext) -> Handled {
+//!         Reply::text(cx.take_body()).into()
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let runtime = Tokio::current()?;
+//!     # let dir = tempfile::tempdir()?;
+//!     # let place = Place::DataDir(dir.path().to_owned());
+//!     # #[cfg(any())]
+//!     let place = Place::Default;
+//!     let location = Location::resolve(&Environment::from_process(), &place)?;
+//!     let config = HostConfig::new(location, "example/1.0.0");
+//!     let host = Host::start(runtime.clone(), config, vec![Arc::new(Echo)]).await?;
+//!
+//!     let client = Client::connect(&runtime, &ClientConfig { place, ..ClientConfig::default() }).await?;
+//!     let target = Target::new("tool_provider", "echo")?;
+//!     let route = client.open(RouteOpen::new(target, Identity::new("/project", "example", "session-1")?)).await?;
+//!     assert_eq!(route.request("hello").await?.body.as_slice(), b"hello");
+//!
+//!     host.shutdown();
+//!     assert!(host.wait().await.graceful());
+//!     Ok(())
+//! }
 //! ```
+//!
+//! More, one page each, in this crate's `examples`: `minimal_host`, `outcomes`, `streaming`, `confirmed_cancel`, `fenced_replay`,
+//! `reservations`, `graceful_shutdown`, `testing_a_component`.
 
 pub use hostwire;
 pub use hostwire::core;

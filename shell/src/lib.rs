@@ -4,6 +4,52 @@
 //! that drives a connection ([`turn`]), and asks a [`Runtime`] for readiness, timers and tasks. `hostwire-tokio` and
 //! `hostwire-smol` are such runtimes; another is a page of code.
 //!
+//! ```
+//! use hostwire::client::{CallError, Client, ClientConfig};
+//! use hostwire::component::{Component, Handled, Manifest, Reply, RequestContext, Role};
+//! use hostwire::core::control::{Identity, RouteOpen, Target};
+//! use hostwire::discovery::{Environment, Location, Place};
+//! use hostwire::{Host, HostConfig, Runtime};
+//! use std::sync::Arc;
+//!
+//! struct Echo;
+//!
+//! impl Component for Echo {
+//!     fn manifest(&self) -> Manifest {
+//!         Manifest::new("echo", "1.0.0", Role::ToolProvider)
+//!     }
+//!
+//!     fn handle(self: Arc<Self>, mut cx: RequestContext) -> Handled {
+//!         Reply::text(cx.take_body()).into()
+//!     }
+//! }
+//!
+//! /// On the one side …
+//! async fn serve<R: Runtime>(runtime: R) -> Result<(), Box<dyn std::error::Error>> {
+//!     let location = Location::resolve(&Environment::from_process(), &Place::Default)?;
+//!     let host = Host::start(runtime, HostConfig::new(location, "example/1.0.0"), vec![Arc::new(Echo)]).await?;
+//!     assert!(host.wait().await.graceful()); // until somebody calls `shutdown`, here or over the wire
+//!     Ok(())
+//! }
+//!
+//! /// … and on the other.
+//! async fn call<R: Runtime>(runtime: R) -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = Client::connect(&runtime, &ClientConfig::default()).await?;
+//!     let target = Target::new("tool_provider", "echo")?;
+//!     let route = client.open(RouteOpen::new(target, Identity::new("/project", "example", "session-1")?)).await?;
+//!     match route.request("hello").await {
+//!         Ok(reply) => println!("{} bytes", reply.body.as_slice().len()),
+//!         Err(CallError::NotSent { .. }) => println!("nothing of it arrived: a new try is safe"),
+//!         Err(CallError::Unknown { .. }) => println!("it may have run"),
+//!         Err(CallError::Failed { .. }) => println!("it ran, and failed"),
+//!     }
+//!     Ok(())
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! One page each: the examples of `hostwire-tokio`.
+//!
 //! # `tracing`
 //!
 //! With the feature `tracing` the program's subscriber gets these spans, at the level DEBUG; without it nothing is there and nothing is paid.

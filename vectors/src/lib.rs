@@ -4,6 +4,19 @@
 //! that all vectors share, are described in this crate's README. [`load_all`] reads vectors; whatever is wrong in a file is
 //! one line that says where.
 //!
+//! ```
+//! use hostwire_vectors::{files, load_all, replay_core};
+//!
+//! for vector in load_all(&files().join("proof"))? {
+//!     for case in &vector.cases {
+//!         replay_core(&vector, case)?; // or, over a socket against any program: `Peer`
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Recorder`] writes such a file of what passes between two programs, and [`Entries`] reads one that is too large, or not over yet.
+//!
 //! The bytes were made by a program in another language from protocol.md, never by hostwire itself.
 
 mod bytes;

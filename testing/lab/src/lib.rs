@@ -1,5 +1,15 @@
 //! Components to test hosts and clients against.
 //!
+//! ```
+//! use hostwire::component::Component;
+//! use hostwire_lab::{Lab, LabReserved};
+//! use std::sync::Arc;
+//!
+//! // What `Host::start` is given.
+//! let components: Vec<Arc<dyn Component>> = vec![Arc::new(Lab::new()), Arc::new(LabReserved::default())];
+//! assert_eq!(components[0].manifest().module_id, "lab");
+//! ```
+//!
 //! [`Lab`] is a tool provider with the module ID `lab`; [`LabReserved`] does the same as a management surface, `lab-reserved`, in the
 //! reserved class. What they answer is a small language, one JSON object a request:
 //!

@@ -33,9 +33,8 @@ const OPENED_BYTES: usize = 128;
 const REQUEST: usize = size_of::<RouteOpen>() + MAX_CAPABILITIES * size_of::<Box<str>>() + OPENED_BYTES;
 
 /// Room of a table of at most `n` rows: it doubles from four.
-const fn rows(n: usize) -> usize {
-    let n = if n < 4 { 4 } else { n };
-    n.next_power_of_two()
+fn rows(n: usize) -> usize {
+    n.max(4).next_power_of_two()
 }
 
 /// A connection that is not active: its handshake, one control body that is read without a permit, and the answer to it.

@@ -527,6 +527,11 @@ Finishing     + Expire  -> Finishing,     Nothing
     }
 
     #[test]
+    fn a_request_occupies_its_entry_and_a_word_of_the_slab() {
+        assert_eq!(Requests::ENTRY, size_of::<Entry>() + 8);
+    }
+
+    #[test]
     fn x6_an_index_that_is_half_empty_is_left_alone() {
         let pool = Pool::new(4);
         let mut requests = Requests::default();

@@ -169,6 +169,7 @@ mod tests {
             [112, 16, 112, 16]
         );
         assert_eq!([split.small_share(), split.egress_share()].map(|b| b >> 20), [4, 88]);
+        assert_eq!(Shares::BYTES, 3 * (size_of::<Pool>() + 16));
         assert_eq!(Split::LEAST, 67_698_688, "docs/limits.md");
         assert!(split.egress - split.egress_share() > 0, "one slow reader leaves something for the others");
         assert_eq!(Split::of(Split::LEAST - 1), None);

@@ -49,7 +49,7 @@ impl<'a> Transmit<'a> {
     /// Never: an empty offer is not made.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.offer.bytes == 0
+        false
     }
 
     /// Frames offered, whole or their rest.

@@ -73,6 +73,13 @@ fn z2_each_byte_that_left_is_counted_once() {
     begin(&mut conn.inner);
     sent += 1 + conn.take_bytes().len();
     assert_eq!(conn.inner.counters().sent.bytes, sent as u64);
+    let before = conn.inner.counters().received.bytes;
+    let two = [
+        conn.request_bytes(crate::raw::route(9, 9), b"one"),
+        conn.request_bytes(crate::raw::route(9, 9), b""),
+    ];
+    conn.feed(&two.concat());
+    assert_eq!(conn.inner.counters().received.bytes, before + 45, "two frames of one input");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::harness::*;
 use crate::raw::{T0, frame, take, take_all};
 use hostwire_core::body::Body;
-use hostwire_core::client::{CancelResult, Connection, Event, Request, StreamPoll};
+use hostwire_core::client::{CancelResult, Config, Connection, Event, Request, StreamPoll};
 use hostwire_core::endpoint::{Deadline, DeadlineReason, Disconnect, Endpoint, WriteFailure};
 use hostwire_core::fault::CloseReason;
 use hostwire_core::limits::ClientLimits;
@@ -251,4 +251,15 @@ fn an_endpoint_is_its_connection() {
     Endpoint::handle_disconnect(&mut conn, T0, Disconnect::Abandoned);
     assert_eq!(closed(&mut conn), CloseReason::Abandoned);
     assert_eq!(conn.default_request_timeout(), Duration::from_secs(30));
+}
+
+#[test]
+fn b111_a_configuration_shows_its_limits_and_neither_nonce_nor_role_nor_key() {
+    let config = Config { role: "a role".into(), ..config(ClientLimits::default()) };
+    let text = format!("{config:?}");
+    assert!(text.starts_with("Config { credentials: ") && text.contains("pending_requests: 1024"), "{text}");
+    // The nonce is 32, 33, 34 …, the key 0, 1, 2 …: in no notation.
+    for secret in ["a role", "32, 33, 34", "20, 21, 22", "202122", "0, 1, 2", "000102"] {
+        assert!(!text.contains(secret), "Z1: {secret} in {text}");
+    }
 }

@@ -54,6 +54,11 @@ impl Common {
         }
     }
 
+    /// Whether a host was named at all.
+    pub(crate) const fn names_a_place(&self) -> bool {
+        self.connection_file.is_some() || self.data_dir.is_some()
+    }
+
     pub(crate) fn output(&self) -> Output {
         Output { json: self.json, quiet: self.quiet, verbose: self.verbose }
     }

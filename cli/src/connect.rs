@@ -11,6 +11,7 @@ use hostwire::core::limits::{ClientLimits, ClientTimeouts};
 use hostwire::core::negotiate::OfferList;
 use hostwire::core::outcome::{NotSentCode, Outcome, Terminal};
 use hostwire::core::time::Instant;
+use hostwire::discovery::Place;
 use std::time::Duration;
 
 /// Items that may wait while one is printed. At the contract's default a stream that arrives in one piece would be saturated before
@@ -25,14 +26,32 @@ pub(crate) async fn connect<R: Runtime>(runtime: &R, common: &Common) -> Result<
     connect_offering(runtime, common, OfferList::tcp_only()).await
 }
 
+/// The same, to this place.
+pub(crate) async fn connect_to<R: Runtime>(
+    runtime: &R,
+    common: &Common,
+    place: Place,
+) -> Result<Client, ConnectError> {
+    connect_at(runtime, common, place, OfferList::tcp_only()).await
+}
+
 /// The same, with these transports to choose from.
 pub(crate) async fn connect_offering<R: Runtime>(
     runtime: &R,
     common: &Common,
     offers: OfferList,
 ) -> Result<Client, ConnectError> {
+    connect_at(runtime, common, common.place(), offers).await
+}
+
+async fn connect_at<R: Runtime>(
+    runtime: &R,
+    common: &Common,
+    place: Place,
+    offers: OfferList,
+) -> Result<Client, ConnectError> {
     let config = ClientConfig {
-        place: common.place(),
+        place,
         role: "hostwire".to_owned(),
         offers,
         limits: ClientLimits { stream_items: STREAM_ITEMS, ..ClientLimits::default() },

@@ -26,6 +26,11 @@ impl Exit {
     /// A bug of this program.
     pub(crate) const BUG: Self = Self(70);
 
+    /// The code of a command that was run.
+    pub(crate) const fn of_command(code: u8) -> Self {
+        Self(code)
+    }
+
     pub(crate) const fn code(self) -> u8 {
         self.0
     }

@@ -205,7 +205,8 @@ pub(crate) fn complain(line: &str) {
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
-fn write(bytes: &[u8]) -> Result<(), Stop> {
+/// Bytes on stdout, as they are.
+pub(crate) fn write(bytes: &[u8]) -> Result<(), Stop> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Stop::Output)
 }
@@ -229,7 +230,7 @@ pub(crate) fn route_name(route: RouteHandle) -> String {
 }
 
 /// `body` is text where it can be.
-fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<String>) {
+pub(crate) fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
         Err(_) => (None, Some(STANDARD.encode(bytes))),

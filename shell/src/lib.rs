@@ -74,6 +74,10 @@ pub mod component;
 pub mod discovery;
 pub mod drive;
 pub mod host;
+#[cfg(target_os = "linux")]
+pub mod process;
+#[cfg(target_os = "linux")]
+pub mod runner;
 pub mod runtime;
 pub mod socket;
 mod sync;

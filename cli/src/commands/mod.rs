@@ -10,6 +10,7 @@ mod man;
 mod probe;
 mod record;
 mod replay;
+mod run;
 mod serve;
 mod stop;
 
@@ -23,7 +24,7 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Show everything in one go, in a temporary directory, and check it
     Demo,
-    /// Run a host with the components lab and lab-reserved
+    /// Run a host with the components lab and lab-reserved, and runner if asked
     Serve(serve::Serve),
     /// Make one request
     Call(call::Call),
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Replay(replay::Replay),
     /// Show a vector or a recording to people
     Explain(explain::Explain),
+    /// Run a command: its output as it comes, its exit code
+    Run(run::Run),
     /// Measure calls on a running host
     Bench(bench::Bench),
     /// Print a script that completes this program's arguments
@@ -63,6 +66,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Stop> {
         Command::Record(record) => record.run(&common),
         Command::Replay(replay) => replay.run(&common),
         Command::Explain(explain) => explain.run(&common),
+        Command::Run(run) => run_on(runtime, Threads::One, run.prepare(common)?)?,
         Command::Bench(bench) => run_on(runtime, Threads::Many, bench.prepare(common)?)?,
         Command::Completions(completions) => completions.run(),
         Command::Man => man::run(),

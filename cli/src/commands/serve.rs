@@ -1,4 +1,4 @@
-//! `serve`: a host with the components `lab` and `lab-reserved`.
+//! `serve`: a host with the components `lab` and `lab-reserved`, and `runner` where it is asked for.
 
 use super::probe::locate;
 use crate::args::{Common, Transport};
@@ -12,6 +12,8 @@ use hostwire::component::Component;
 use hostwire::core::limits::LivenessTimes;
 use hostwire::discovery::{HostFileError, LockError};
 use hostwire::host::{Ended, Host, HostConfig, HostHandle, StartError};
+use hostwire::process::become_subreaper;
+use hostwire::runner::{Runner, RunnerConfig};
 use hostwire_lab::{Lab, LabReserved};
 use serde::Serialize;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -43,6 +45,9 @@ pub(crate) struct Serve {
     /// What is served
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
     transport: Vec<Transport>,
+    /// Run commands for clients, with the component runner; orphans of theirs come to this process
+    #[arg(long)]
+    runner: bool,
 }
 
 const LIMIT_HELP: &str = "A capacity, by name; may be given several times: handshakes, connections, routes, pending_requests, \
@@ -145,6 +150,7 @@ impl Serve {
             output: common.output(),
             config,
             components: vec![Arc::new(Lab::new()), Arc::new(reserved)],
+            runner: self.runner,
         })
     }
 }
@@ -154,6 +160,7 @@ pub(crate) struct Prepared {
     output: Output,
     config: HostConfig,
     components: Vec<Arc<dyn Component>>,
+    runner: bool,
 }
 
 #[derive(Serialize)]
@@ -184,8 +191,11 @@ impl Job for Prepared {
     type Output = Result<Exit, Stop>;
 
     async fn run<R: Runtime>(self, runtime: R) -> Self::Output {
-        let Self { output, config, components } = self;
+        let Self { output, config, mut components, runner } = self;
         let signals = Caught::install()?;
+        if runner {
+            components.push(Arc::new(make_runner(runtime.clone())?));
+        }
         let host = match Host::start(runtime, config, components).await {
             Ok(host) => host,
             Err(error) => return refused(output, &error),
@@ -200,6 +210,31 @@ impl Job for Prepared {
         told?;
         Ok(judge(output, &ended))
     }
+}
+
+/// The component that runs commands, in a process that its escaped descendants come to.
+pub(crate) fn make_runner<R: Runtime>(runtime: R) -> Result<Runner<R>, Stop> {
+    become_subreaper()
+        .map_err(|error| Stop::Failed(format!("cannot take over orphaned processes: {error}")))?;
+    let mut config = RunnerConfig::default();
+    config.observer = Some(Arc::new(|report| {
+        let phases: Vec<String> = report
+            .phases
+            .iter()
+            .map(|(phase, time)| format!("{} {} ms", phase.as_str(), time.as_millis()))
+            .collect();
+        let left: Vec<String> =
+            report.survivors.iter().map(|one| format!("{} ({})", one.pid, one.state)).collect();
+        let left = if left.is_empty() { "nobody".to_owned() } else { left.join(", ") };
+        // PD29: no command line.
+        complain(&format!(
+            "teardown of {}: {}; {}; left: {left}",
+            report.pid.unwrap_or_default(),
+            report.cause.as_str(),
+            phases.join(", ")
+        ));
+    }));
+    Runner::new(runtime, config).map_err(|error| Stop::Failed(format!("cannot make the runner: {error}")))
 }
 
 fn ready(output: Output, host: &HostHandle) -> Result<(), Stop> {

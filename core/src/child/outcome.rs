@@ -140,6 +140,8 @@ pub struct Report {
     pub survivors: Vec<Survivor>,
     /// What is left of the group.
     pub group: Group,
+    /// Escapees that were killed (§4.7, 7); one that had to be killed twice counts twice.
+    pub swept: usize,
     /// Phases that were entered, in order, with the time spent in each.
     pub phases: Vec<(Phase, Duration)>,
     /// From the beginning of the teardown to its end.
@@ -187,6 +189,7 @@ impl Report {
     pub fn is_slow_path(&self) -> bool {
         self.phases.iter().any(|(phase, _)| matches!(phase, Phase::Term | Phase::Kill))
             || self.failure.is_some()
+            || self.swept > 0
             || !self.survivors.is_empty()
             || !(self.stdout.eof && self.stderr.eof && self.reaped)
     }

@@ -715,6 +715,7 @@ impl Session {
             self.signal(phase, owner);
         }
         if phase == Phase::Sweep && self.config.sweep && !look.escaped.is_empty() {
+            self.report.swept += look.escaped.len();
             self.actions.push_back(Action::KillEscaped(look.escaped.clone())); // §4.7, 7
         }
         self.look = Some(look);

@@ -41,6 +41,11 @@ impl ObjectWriter<'_> {
         write_number(self.key(name), value);
     }
 
+    /// A boolean member.
+    pub fn boolean(&mut self, name: &str, value: bool) {
+        self.key(name).extend_from_slice(if value { b"true" } else { b"false" });
+    }
+
     /// A member that is an array of numbers 0..=255.
     pub fn bytes(&mut self, name: &str, value: &[u8]) {
         self.array(name, |array| {

@@ -3,7 +3,7 @@
 //! [`Host::start`] spawns one supervisor task that owns the listener, the run directory and the order of start and end (protocol.md §4,
 //! §17). Each connection is one task; a handler that is not ready at once is one more; binds and closing routes run side by side.
 
-mod bell;
+pub(crate) mod bell;
 mod candidate;
 mod config;
 mod conn;

@@ -265,6 +265,7 @@ fn pd3_an_escaped_grandchild_is_killed_by_parentage_or_reported() {
         assert!(took <= Budget::default().outer());
         let ended = world.ended();
         assert_eq!(ended.verdict().is_completed(), sweep, "{ended:?}");
+        assert_eq!((ended.report().swept, ended.report().is_slow_path()), (usize::from(sweep), true));
         assert_eq!(world.did(&Action::CloseOutput), !sweep, "no reader stays");
         let pids: Vec<u32> = ended.report().survivors.iter().map(|survivor| survivor.pid).collect();
         assert_eq!(pids, if sweep { vec![] } else { vec![102] });

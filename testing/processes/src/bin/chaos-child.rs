@@ -7,7 +7,7 @@ use rustix::process::{Signal, getpid, kill_process, setsid};
 use std::io::{Read, Write, stderr, stdin, stdout};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio, exit};
+use std::process::{Command, Stdio, exit};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::park;
@@ -63,17 +63,17 @@ impl Chaos<'_> {
     }
 
     /// A descendant, once it has said who it is: its input is a socket on which it says so.
-    fn copy(&self, mode: &str, detached: bool) -> Child {
+    fn copy(&self, mode: &str, detached: bool) {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args([self.control, mode]);
         if detached {
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
         let (mut here, there) = UnixStream::pair().expect("a pair");
-        let child = command.stdin(Stdio::from(OwnedFd::from(there))).spawn().expect("a copy of this program");
-        drop(command);
+        // It outlives this process, which is the point.
+        let child = command.stdin(Stdio::from(OwnedFd::from(there))).spawn();
+        drop((command, child));
         let _ = here.read_exact(&mut [0]);
-        child
     }
 
     fn run(&self, mode: &str, number: usize) {
@@ -202,8 +202,7 @@ impl Chaos<'_> {
 
     /// A descendant stays, and the leader goes with a last word.
     fn leave_behind(&self, mode: &str, detached: bool) {
-        let child = self.copy(mode, detached);
-        drop(child);
+        self.copy(mode, detached);
         say(b"the last line\n");
     }
 }

@@ -9,7 +9,7 @@ use hostwire::core::child::{
 };
 use hostwire::process::{Extras, Pool, Port, Session, Spawned, close_all, own_stdin, spawn};
 use hostwire::testing::ManualClock;
-use std::future::{Future, poll_fn};
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
@@ -268,9 +268,8 @@ on_both_runtimes! {
     }
 
     async fn pd26_ten_megabytes_of_errors_without_a_line_end_never_block_the_child(bench) {
-        let control = Control::new();
         const SIZE: usize = 10 << 20;
-        let mut control = control;
+        let mut control = Control::new();
         let session = Session::spawn(&bench, control.command("chatty-stderr", SIZE), run()).unwrap();
         control.know(&bench, 1).await;
         assert_eq!(hear(&session).await, b"done\n");
@@ -366,30 +365,28 @@ on_both_runtimes! {
 /// PA4: dropped at every await point of the end, and before the first.
 #[test]
 fn pa4_an_owner_that_is_dropped_at_any_point_has_killed_the_group_by_the_end_of_the_drop() {
-    fn at_every_point<R: Runtime>(bench: crate::audit::Bench<R>) -> impl Future<Output = ()> {
-        async move {
-            for polls in 0..6 {
-                let mut control = Control::new();
-                let session = Session::spawn(&bench, control.command("ignoring-family", 0), run()).unwrap();
-                control.know(&bench, 2).await;
-                {
-                    let owner = session.clone();
-                    let mut closing = pin!(async move {
-                        owner.close(Cause::Closed);
-                        owner.ended().await
-                    });
-                    for _ in 0..polls {
-                        let polled = poll_fn(|cx| Poll::Ready(closing.as_mut().poll(cx))).await;
-                        assert!(polled.is_pending(), "it ignores everything");
-                        bench.pause().await;
-                    }
+    async fn at_every_point<R: Runtime>(bench: crate::audit::Bench<R>) {
+        for polls in 0..6 {
+            let mut control = Control::new();
+            let session = Session::spawn(&bench, control.command("ignoring-family", 0), run()).unwrap();
+            control.know(&bench, 2).await;
+            {
+                let owner = session.clone();
+                let mut closing = pin!(async move {
+                    owner.close(Cause::Closed);
+                    owner.ended().await
+                });
+                for _ in 0..polls {
+                    let polled = poll_fn(|cx| Poll::Ready(closing.as_mut().poll(cx))).await;
+                    assert!(polled.is_pending(), "it ignores everything");
+                    bench.pause().await;
                 }
-                let watcher = Watcher::new(session.pid());
-                drop(session);
-                // Synchronously: the kill is out, and nothing had to be awaited.
-                assert!(watcher.kill_is_pending_or_over());
-                control.all_gone_blocking();
             }
+            let watcher = Watcher::new(session.pid());
+            drop(session);
+            // Synchronously: the kill is out, and nothing had to be awaited.
+            assert!(watcher.kill_is_pending_or_over());
+            control.all_gone_blocking();
         }
     }
     crate::audit::on_tokio(|tokio| crate::audit::audited(tokio, at_every_point));

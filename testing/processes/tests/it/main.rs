@@ -4,6 +4,9 @@
 mod audit;
 mod chaos;
 mod drains;
+mod peers;
+mod queues;
+mod source;
 
 /// Defines a test for each runtime, run alone in the process and audited.
 macro_rules! on_both_runtimes {

@@ -1,0 +1,59 @@
+//! What only the source can show.
+
+use std::path::{Path, PathBuf};
+
+fn folder(relative: &str) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(relative);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap().to_owned();
+            files.push((path, code));
+        }
+    }
+    assert!(!files.is_empty());
+    files
+}
+
+/// PA15: kills and reaps stand in one module, and no destructor spawns or waits.
+#[test]
+fn pa15_kills_and_reaps_are_in_one_module_and_destructors_start_nothing() {
+    for (path, code) in folder("shell/src/process").into_iter().chain(folder("shell/src/runner")) {
+        let is_linux = path.ends_with("linux.rs");
+        for call in
+            ["kill_process_group(", "pidfd_send_signal(", "kill_process(", ".kill()", "waitpid(", "try_wait("]
+        {
+            assert!(is_linux || !code.contains(call), "{call} in {}", path.display());
+        }
+        for destructor in code.split("fn drop(&mut self)").skip(1) {
+            let body: String = destructor
+                .chars()
+                .scan(0_i32, |depth, c| {
+                    *depth += match c {
+                        '{' => 1,
+                        '}' => -1,
+                        _ => 0,
+                    };
+                    (*depth > 0 || c != '}').then_some(c)
+                })
+                .collect();
+            for forbidden in [".spawn(", ".await", "block_on", "sleep"] {
+                assert!(
+                    !body.contains(forbidden),
+                    "{forbidden} in a destructor of {}: {body}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+/// The whole of it is safe code.
+#[test]
+fn nothing_of_it_is_unsafe() {
+    for (path, code) in folder("shell/src/process").into_iter().chain(folder("core/src/child")) {
+        assert!(!code.contains("unsafe {") && !code.contains("unsafe fn"), "{}", path.display());
+    }
+}

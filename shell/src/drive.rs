@@ -2,7 +2,7 @@
 //!
 //! Owns the waiting: one waker per direction, one timer, one signal. An idle connection without a deadline costs no wake-up.
 
-use crate::runtime::{Io, Runtime};
+use crate::runtime::Runtime;
 use crate::socket::Socket;
 use crate::turn::{Link, Seat, Turn, turn};
 use atomic_waker::AtomicWaker;
@@ -110,11 +110,11 @@ impl<R: Runtime> Driver<R> {
             };
             let mut ready = false;
             // A runtime that has ended fails here; the call that follows says what that means.
-            if wait.read && self.socket.io().poll_read_ready(cx).is_ready() {
+            if wait.read && self.socket.poll_read_ready(cx).is_ready() {
                 self.link.readable();
                 ready = true;
             }
-            if wait.write && self.socket.io().poll_write_ready(cx).is_ready() {
+            if wait.write && self.socket.poll_write_ready(cx).is_ready() {
                 self.link.writable();
                 ready = true;
             }

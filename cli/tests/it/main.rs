@@ -8,6 +8,7 @@ mod hosts;
 mod others;
 mod pages;
 mod records;
+mod runs;
 mod strangers;
 mod usage;
 

@@ -420,6 +420,16 @@ impl Session {
         self.config.generation
     }
 
+    /// Why its end has begun, once it has.
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        match (self.state, &self.ended) {
+            (State::Setup(_) | State::Online, _) => None,
+            (State::Closing(_) | State::Closed, None) => Some(self.report.cause),
+            (State::Closing(_) | State::Closed, Some(ended)) => Some(ended.report().cause),
+        }
+    }
+
     /// Its end, once it has ended.
     #[must_use]
     pub const fn ended(&self) -> Option<&Ended> {
@@ -848,7 +858,7 @@ impl Session {
 
     /// Without an input there is no polite request, and who was cancelled is not asked politely; a leader that has gone is waited for.
     fn after_flush(&self) -> Phase {
-        if self.exited || (self.ledger.stdin && self.report.cause != Cause::Cancelled) {
+        if self.exited || (self.config.stdin && self.report.cause != Cause::Cancelled) {
             Phase::Grace
         } else {
             Phase::Term

@@ -2,12 +2,13 @@
 
 use super::config::{ClientConfig, ConnectError, Consumer};
 use super::control::{ControlCall, Opening};
-use super::managed::{Managed, Source};
+use super::managed::{Ends, Managed, Source};
 use super::request::Patience;
 use super::result::Evidence;
 use super::shared::Root;
 use crate::discovery::Location;
 use crate::runtime::Runtime;
+use crate::socket::Farewell;
 use hostwire_core::auth::{Credentials, DaemonId};
 use hostwire_core::client::session::RetryPolicy;
 use hostwire_core::client::{CatalogFilter, Counters, Transport};
@@ -75,7 +76,39 @@ impl Client {
         credentials: Credentials,
         config: &ClientConfig,
     ) -> Result<Self, ConnectError> {
-        Self::begin(runtime, config, Source::Socket(Some((socket, credentials)))).await
+        Self::begin(runtime, config, Source::Stream(Some((Ends::Socket(socket), credentials)))).await
+    }
+
+    /// The same on two non-blocking pipes, which are this side's ends of a child's, or a parent's, input and output.
+    ///
+    /// **Cancel safety.** Dropping the future closes the pipes.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn from_pipes<R: Runtime>(
+        runtime: &R,
+        input: OwnedFd,
+        output: OwnedFd,
+        credentials: Credentials,
+        config: &ClientConfig,
+    ) -> Result<Self, ConnectError> {
+        let ends = Ends::Pipes { input, output, farewell: Farewell(None) };
+        Self::from_ends(runtime, ends, credentials, config).await
+    }
+
+    pub(crate) async fn from_ends<R: Runtime>(
+        runtime: &R,
+        ends: Ends,
+        credentials: Credentials,
+        config: &ClientConfig,
+    ) -> Result<Self, ConnectError> {
+        Self::begin(runtime, config, Source::Stream(Some((ends, credentials)))).await
+    }
+
+    /// What ends the present generation here and now, and keeps nothing alive but what has ended.
+    pub(crate) fn severer(&self) -> impl FnOnce() + Send + 'static {
+        let shared = self.managed().current();
+        move || shared.into_iter().for_each(|shared| shared.end())
     }
 
     async fn begin<R: Runtime>(

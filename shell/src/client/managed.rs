@@ -11,7 +11,7 @@ use super::slot::Finished;
 use crate::discovery::{Location, read_snapshot};
 use crate::drive::Driver;
 use crate::runtime::{BlockingLost, Runtime};
-use crate::socket::{Socket, connect_tcp};
+use crate::socket::{Farewell, Socket, connect_tcp};
 use crate::sync::lock;
 use hostwire_core::auth::{Credentials, DaemonId, Nonce};
 use hostwire_core::body::Body;
@@ -33,8 +33,28 @@ pub(super) type BoxSleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Where generations come from.
 pub(super) enum Source {
     Discovery(Location),
-    /// One socket, for one generation.
-    Socket(Option<(OwnedFd, Credentials)>),
+    /// One connected stream, for one generation.
+    Stream(Option<(Ends, Credentials)>),
+}
+
+/// This side's ends of a connected stream.
+pub(crate) enum Ends {
+    /// Both in one socket.
+    Socket(OwnedFd),
+    /// A pipe for each direction.
+    Pipes { input: OwnedFd, output: OwnedFd, farewell: Farewell },
+}
+
+impl Ends {
+    /// Under a runtime.
+    pub(crate) fn register<R: Runtime>(self, runtime: &R) -> std::io::Result<Socket<R::Io>> {
+        Ok(match self {
+            Self::Socket(fd) => Socket::new(runtime.register(fd)?),
+            Self::Pipes { input, output, farewell } => {
+                Socket::lent_pipes(runtime.register(input)?, runtime.register(output)?, farewell)
+            }
+        })
+    }
 }
 
 pub(super) struct Managed {
@@ -339,7 +359,7 @@ async fn attempt<R: Runtime>(
     deadline: Instant,
 ) -> Result<(), (ConnectError, Ending)> {
     let unreachable = |error| (error, Ending::Unreachable);
-    let (io, credentials) = connect(runtime, managed, deadline).await.map_err(unreachable)?;
+    let (socket, credentials) = connect(runtime, managed, deadline).await.map_err(unreachable)?;
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce).map_err(|_| unreachable(ConnectError::NoRandomness))?; // A2
     let daemon_id = credentials.daemon_id;
@@ -367,7 +387,7 @@ async fn attempt<R: Runtime>(
             state.current = Some(Arc::clone(shared));
         });
     };
-    let driver = Driver::new(runtime.clone(), Socket::new(io));
+    let driver = Driver::new(runtime.clone(), socket);
     let mut driving = Box::pin(drive(driver, Arc::clone(&shared), || announce(&shared)));
     let granted = poll_fn(|cx| {
         let driven = driving.as_mut().poll(cx);
@@ -419,21 +439,21 @@ async fn connect<R: Runtime>(
     runtime: &R,
     managed: &Arc<Managed>,
     deadline: Instant,
-) -> Result<(R::Io, Credentials), ConnectError> {
+) -> Result<(Socket<R::Io>, Credentials), ConnectError> {
     let location = {
         let mut state = lock(&managed.state);
         match &mut state.source {
             Some(Source::Discovery(location)) => Ok(location.clone()),
-            Some(Source::Socket(socket)) => Err(socket.take()),
+            Some(Source::Stream(stream)) => Err(stream.take()),
             None => Err(None),
         }
     };
     let location = match location {
         Ok(location) => location,
-        Err(socket) => {
-            let (fd, credentials) = socket.ok_or(ConnectError::TimedOut)?;
+        Err(stream) => {
+            let (ends, credentials) = stream.ok_or(ConnectError::TimedOut)?;
             advance(managed);
-            return Ok((runtime.register(fd).map_err(ConnectError::Dial)?, credentials));
+            return Ok((ends.register(runtime).map_err(ConnectError::Dial)?, credentials));
         }
     };
     // D7: the file is read for every attempt.
@@ -442,7 +462,7 @@ async fn connect<R: Runtime>(
     advance(managed);
     let dialling = connect_tcp(runtime, document.port.get());
     let io = by(runtime, managed, deadline, dialling).await?.map_err(ConnectError::Dial)?;
-    Ok((io, document.credentials))
+    Ok((Socket::new(io), document.credentials))
 }
 
 /// The session's next stage, within the attempt's one deadline.

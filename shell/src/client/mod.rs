@@ -34,6 +34,7 @@ pub use control::{ControlCall, Opening};
 pub use handle::{Client, Generations};
 pub use hostwire_core::client::session::RetryPolicy;
 pub use hostwire_core::client::{CatalogFilter, Item, Transport};
+pub(crate) use managed::Ends;
 pub use request::{Patience, Request};
 pub use result::{CallError, Evidence, Failure, Reply, StreamEnd};
 pub use route::Route;

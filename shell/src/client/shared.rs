@@ -400,7 +400,7 @@ impl Shared {
     }
 
     /// The task is over, or was dropped with its runtime: nobody drives this any more.
-    fn end(self: &Arc<Self>) {
+    pub(super) fn end(self: &Arc<Self>) {
         self.command(|conn, now| conn.handle_disconnect(now, Disconnect::Abandoned));
     }
 }

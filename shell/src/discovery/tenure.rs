@@ -39,13 +39,30 @@ impl Tenure {
     ///
     /// [`HostFileError`]; the lock is free again.
     pub fn begin(lock: InstanceLock, launch: Launch, now_ms: u64) -> Result<Self, HostFileError> {
+        Self::begin_as(lock, launch, None, now_ms)
+    }
+
+    /// The same with key and daemon ID from whoever started this process: minted for it, and for no other incarnation (P2).
+    ///
+    /// # Errors
+    ///
+    /// [`HostFileError`]; the lock is free again.
+    pub fn begin_as(
+        lock: InstanceLock,
+        launch: Launch,
+        given: Option<Credentials>,
+        now_ms: u64,
+    ) -> Result<Self, HostFileError> {
         if launch.daemon_ver.is_empty() || launch.daemon_ver.len() > MAX_DAEMON_VER_BYTES {
             return Err(HostFileError::BadDaemonVersion);
         }
-        let credentials = Credentials {
-            key: Key::new(random()?),
-            daemon_id: DaemonId::new(random()?),
-            daemon_ver: launch.daemon_ver.into(),
+        let credentials = match given {
+            Some(given) => Credentials { daemon_ver: launch.daemon_ver.into(), ..given },
+            None => Credentials {
+                key: Key::new(random()?),
+                daemon_id: DaemonId::new(random()?),
+                daemon_ver: launch.daemon_ver.into(),
+            },
         };
         let record = Record {
             phase: Phase::Starting,

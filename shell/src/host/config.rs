@@ -2,6 +2,7 @@
 
 use super::report::Cause;
 use crate::discovery::{HostFileError, Launch, Location, LockError};
+use hostwire_core::auth::Credentials;
 use hostwire_core::host;
 use hostwire_core::lifecycle::PayloadDigest;
 use hostwire_core::limits::{HostLimits, HostTimeouts, LimitError};
@@ -18,6 +19,9 @@ pub struct HostConfig {
     pub version: String,
     /// The digest of what was launched, if a launcher gave one (P6).
     pub payload_manifest_digest: Option<PayloadDigest>,
+    /// Key and daemon ID, if whoever started this process minted them for it ([`crate::process::own_credentials`]); otherwise they are minted
+    /// at the start (P2).
+    pub credentials: Option<Credentials>,
     /// The port on 127.0.0.1; 0 takes any free one.
     pub port: u16,
     /// Whether a client that asks for it gets a Unix domain socket in the run directory instead of TCP (N14); off by default. A client
@@ -36,6 +40,7 @@ impl HostConfig {
             location,
             version: version.into(),
             payload_manifest_digest: None,
+            credentials: None,
             port: 0,
             unix: false,
             limits: HostLimits::default(),

@@ -5,12 +5,16 @@ use super::config::{HostConfig, StartError};
 use super::hub::{Ask, Member};
 use super::report::Ended;
 use super::supervisor::{Plan, shared, supervise};
+use crate::client::Ends;
 use crate::component::{Component, Health, Manifest};
 use crate::runtime::Runtime;
+use crate::socket::Farewell;
 use hostwire_core::auth::{Credentials, DaemonId, Key};
 use hostwire_core::control;
 use hostwire_core::host::{ComponentSpec, Counters};
 use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -207,6 +211,20 @@ impl HostHandle {
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.facts.ask.upgrade().map(|ask| ask.counters())
+    }
+
+    /// Takes one more connection, over two non-blocking pipes: a child's output and input, or this process's own. It is served as any other,
+    /// from authentication on, and counts as one.
+    ///
+    /// # Errors
+    /// The host has ended or is about to, its handshakes are at their limit (A8), or the pipes cannot be registered. They are closed.
+    pub fn attach(&self, input: OwnedFd, output: OwnedFd) -> io::Result<()> {
+        self.attach_ends(Ends::Pipes { input, output, farewell: Farewell(None) })
+    }
+
+    pub(crate) fn attach_ends(&self, ends: Ends) -> io::Result<()> {
+        let ask = self.facts.ask.upgrade().ok_or(io::ErrorKind::NotConnected)?;
+        ask.attach(ends)
     }
 
     /// Asks every component how it is, in order, each within the callback deadline. `None` for one that panicked or overran (H5).

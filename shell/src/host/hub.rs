@@ -9,6 +9,7 @@ use super::conn::Conn;
 use super::keep::Keep;
 use super::report::{Callback, Cause, Failures};
 use super::route::Route;
+use crate::client::Ends;
 use crate::component::{BoxFuture, Component, Contained, Health, Timer};
 use crate::runtime::Runtime;
 use crate::trace::Notes;
@@ -308,9 +309,17 @@ impl<R: Runtime> Drop for Hold<R> {
 pub(super) trait Ask: Send + Sync {
     fn health(self: Arc<Self>) -> BoxFuture<'static, Vec<(Arc<str>, Option<Health>)>>;
     fn counters(&self) -> Counters;
+    fn attach(self: Arc<Self>, ends: Ends) -> std::io::Result<()>;
 }
 
 impl<R: Runtime> Ask for Hub<R> {
+    fn attach(self: Arc<Self>, ends: Ends) -> std::io::Result<()> {
+        if self.is_draining() {
+            return Err(std::io::ErrorKind::NotConnected.into());
+        }
+        super::supervisor::admit(&self, ends)
+    }
+
     fn counters(&self) -> Counters {
         let conns = lock(&self.conns);
         let mut sum = *lock(&self.counted);

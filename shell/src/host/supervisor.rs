@@ -10,16 +10,18 @@ use super::handle::Control;
 use super::hub::{Ask, Hub, Member};
 use super::keep::{Keep, WeakKeep};
 use super::report::{Callback, Cause, Failures};
+use crate::client::Ends;
 use crate::component::{BoxError, BoxFuture};
 use crate::discovery::{InstanceLock, RunDir, Tenure, unix_now_ms};
 use crate::drive::{Alarm, Driver};
 use crate::runtime::{Direction, Io, Runtime};
-use crate::socket::{self, Socket};
+use crate::socket;
 use hostwire_core::auth::{Credentials, Nonce};
 use hostwire_core::host::{self, ComponentSpec, Connection, Shared};
 use hostwire_core::lifecycle::RENEW_EVERY_MS;
 use hostwire_core::time::Instant;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::pin::{Pin, pin};
@@ -113,10 +115,11 @@ async fn start<R: Runtime>(
 ) -> Result<Running<R>, StartError> {
     let Plan { config, components, members } = plan;
     let (location, launch) = (config.location.clone(), config.launch());
+    let credentials = config.credentials.clone();
     let tenure = runtime
         .blocking(move || {
             let lock = InstanceLock::acquire(RunDir::open_or_create(&location)?, unix_now_ms)?;
-            Ok::<_, StartError>(Tenure::begin(lock, launch, unix_now_ms())?)
+            Ok::<_, StartError>(Tenure::begin_as(lock, launch, credentials, unix_now_ms())?)
         })
         .await
         .map_err(|_| StartError::RuntimeEnded)??;
@@ -257,23 +260,8 @@ impl<R: Runtime> Running<R> {
     }
 
     fn admit(&self, fd: OwnedFd) {
-        let hub = &self.hub;
-        let mut nonce = [0; 32];
-        // A2: fresh for every attempt. Without randomness there is no handshake.
-        if getrandom::fill(&mut nonce).is_err() {
-            return;
-        }
-        let owner = hub.next_owner();
-        // A8: over the limit, closed at once without a read.
-        let Some(slot) = hub.core.admit_handshake() else {
-            return hub.notes.handshakes_full(hub.now());
-        };
-        let Ok(io) = hub.runtime.register(fd) else { return };
-        let core = Connection::new(hub.now(), slot, Nonce::new(nonce), Arc::clone(&hub.core));
-        let driver = Driver::new(hub.runtime.clone(), Socket::new(io));
-        let conn = Conn::new(Arc::clone(hub), owner, core, driver);
-        hub.enter(&conn);
-        hub.runtime.spawn(Task::new(conn, Candidate::None));
+        // What fails here is nobody's but that client's.
+        let _ = admit(&self.hub, Ends::Socket(fd));
     }
 
     /// §17, in its order.
@@ -362,6 +350,26 @@ impl<R: Runtime> Running<R> {
         // P7: the record, then the lock. Where blocking work is lost, dropping it unrun does the same.
         let _ = hub.runtime.blocking(move || drop(keep)).await;
     }
+}
+
+/// A connection begins.
+pub(super) fn admit<R: Runtime>(hub: &Arc<Hub<R>>, ends: Ends) -> io::Result<()> {
+    let mut nonce = [0; 32];
+    // A2: fresh for every attempt. Without randomness there is no handshake.
+    getrandom::fill(&mut nonce).map_err(|_| io::ErrorKind::Unsupported)?;
+    let owner = hub.next_owner();
+    // A8: over the limit, closed at once without a read.
+    let Some(slot) = hub.core.admit_handshake() else {
+        hub.notes.handshakes_full(hub.now());
+        return Err(io::ErrorKind::QuotaExceeded.into());
+    };
+    let socket = ends.register(&hub.runtime)?;
+    let core = Connection::new(hub.now(), slot, Nonce::new(nonce), Arc::clone(&hub.core));
+    let driver = Driver::new(hub.runtime.clone(), socket);
+    let conn = Conn::new(Arc::clone(hub), owner, core, driver);
+    hub.enter(&conn);
+    hub.runtime.spawn(Task::new(conn, Candidate::None));
+    Ok(())
 }
 
 /// What one look at the listener came to.

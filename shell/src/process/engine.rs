@@ -9,12 +9,12 @@ use super::port::{Port, Spawned};
 use crate::component::contain;
 use crate::drive::Alarm;
 use crate::runtime::{Direction, Io, Runtime, Tried};
-use hostwire_core::child::{Action, Config, Ended, Failure, Report, Resource, Session, State, Stream};
+use hostwire_core::child::{Action, Config, Ended, Failure, Phase, Report, Resource, Session, State, Stream};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -42,6 +42,8 @@ pub(super) struct Engine<R: Runtime> {
     slot: Option<Slot>,
     /// Chunks of the frozen output that were read since.
     reread: usize,
+    /// Input and output are in a connection's hands.
+    lent: bool,
 }
 
 impl<R: Runtime> Engine<R> {
@@ -69,6 +71,7 @@ impl<R: Runtime> Engine<R> {
             observer,
             slot,
             reread: 0,
+            lent: false,
         })
     }
 
@@ -104,6 +107,29 @@ impl<R: Runtime> Engine<R> {
         // §4.7: kill first, close after.
         let _ = contain(|| self.port.abandon());
         self.release();
+    }
+
+    /// Our ends of its input, moved out, and of its output, for a connection. Until that has closed them no output is read here.
+    pub(super) fn lend(&mut self) -> io::Result<(OwnedFd, OwnedFd)> {
+        let (Some(input), Some(output)) = (&self.stdin, &self.stdout) else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let lent = (input.as_fd().try_clone_to_owned()?, output.as_fd().try_clone_to_owned()?);
+        self.lent = true;
+        self.stdin = None;
+        self.core.handle_gone(self.runtime.now(), Resource::Stdin);
+        Ok(lent)
+    }
+
+    pub(super) const fn take_back(&mut self) {
+        self.lent = false;
+    }
+
+    /// Whether the output is read here: what a connection has not read yet is not taken from it. Once everything that could write
+    /// is dead, what is left is read to its end.
+    fn reads(&self, stream: Stream) -> bool {
+        let drains = matches!(self.core.state(), State::Closing(Phase::Drain | Phase::Close));
+        !self.lent || stream == Stream::Stderr || drains
     }
 
     /// The next output. What is frozen stays as it is: a reader that comes late reads a copy.
@@ -178,7 +204,7 @@ impl<R: Runtime> Engine<R> {
     }
 
     fn read(&mut self, cx: &mut Context<'_>, stream: Stream) -> bool {
-        if !self.core.wants(stream) {
+        if !self.core.wants(stream) || !self.reads(stream) {
             return false;
         }
         let io = match stream {

@@ -36,6 +36,7 @@ mod port;
 mod session;
 mod stdio;
 mod table;
+mod transport;
 
 pub use connect::{ConnectError, Keeper, close_all, connect};
 pub use engine::Observer;
@@ -44,3 +45,6 @@ pub use pool::{Pool, Slot};
 pub use port::{Port, Spawned};
 pub use session::{Extras, Session};
 pub use stdio::{own_stdin, own_stdout};
+pub use transport::{
+    CHILD_FILE, ChildHost, OwnError, Transport, TransportError, connect_parent, own_credentials, serve_parent,
+};

@@ -8,9 +8,11 @@ use super::engine::{Engine, Observer};
 use super::linux::{is_subreaper, spawn};
 use super::pool::Slot;
 use super::port::Spawned;
+use crate::client::Ends;
 use crate::drive::Signal;
 use crate::host::bell::Bell;
 use crate::runtime::Runtime;
+use crate::socket::Farewell;
 use crate::sync::lock;
 use hostwire_core::child::{
     CallId, Cause, Config, ControlKey, Ended, OutboxCounters, Refused, ReplySlot, Settled, Stage, State,
@@ -179,6 +181,12 @@ impl<R: Runtime> Session<R> {
         self.look(|engine| engine.core.state())
     }
 
+    /// Why its end has begun, once it has.
+    #[must_use]
+    pub fn cause(&self) -> Option<Cause> {
+        self.look(|engine| engine.core.cause())
+    }
+
     /// Which one of its line it is.
     #[must_use]
     pub fn generation(&self) -> u64 {
@@ -329,6 +337,21 @@ impl<R: Runtime> Session<R> {
     #[must_use]
     pub fn counters(&self) -> OutboxCounters {
         self.look(|engine| engine.core.outbox().counters())
+    }
+
+    /// Lends our ends of its input and output to a connection. When that has closed them, what the child still says is read here.
+    ///
+    /// The child's input is the connection's alone from here on: its closing is the end of it (LX8).
+    pub(crate) fn lend(&self) -> io::Result<Ends> {
+        let (input, output) = self.step(Engine::lend)?;
+        let shared = Arc::downgrade(&self.handle.shared);
+        let tell = move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.step(Engine::take_back);
+            }
+        };
+        // What is read from is the child's output.
+        Ok(Ends::Pipes { input: output, output: input, farewell: Farewell(Some(Box::new(tell))) })
     }
 
     // Making and ending.

@@ -11,6 +11,7 @@ pub use buffers::with_read_buffer;
 pub use open::{
     Listener, accept, bind_unix, connect_tcp, connect_unix, listen_tcp, listen_unix, pair, peer_is_same_user,
 };
+pub(crate) use transfer::Farewell;
 pub use transfer::{FdTransport, Socket, receive, receive_lease, send_segments};
 
 /// Bytes of the per-thread read buffer.

@@ -3,6 +3,7 @@
 use super::buffers::with_gather_buffer;
 use super::{GATHER_BELOW, WRITE_MAX};
 use crate::runtime::{Direction, Io, Tried};
+use crate::sync::lock;
 use crate::turn::{Freshness, Transport};
 use hostwire_core::body::BodyLease;
 use hostwire_core::endpoint::WriteFailure;
@@ -14,21 +15,90 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
+use std::task::{Context, Poll};
 
-/// A connected stream socket under a runtime: what [`turn`](crate::turn::turn) reads and writes.
+/// A connected byte stream under a runtime: what [`turn`](crate::turn::turn) reads and writes. A stream socket, or two pipes.
 pub struct Socket<I> {
-    io: I,
+    wire: Wire<I>,
+}
+
+enum Wire<I> {
+    Socket(I),
+    /// The output goes when it is half-closed: a pipe has no other end of output.
+    Pipes {
+        input: I,
+        output: Mutex<Option<I>>,
+        _farewell: Farewell,
+    },
+}
+
+/// Tells whoever lent descriptors that they are closed: it stands behind them and is dropped after them.
+pub(crate) struct Farewell(pub(crate) Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        if let Some(tell) = self.0.take() {
+            tell();
+        }
+    }
 }
 
 impl<I: Io> Socket<I> {
     /// A socket that is already connected.
     pub const fn new(io: I) -> Self {
-        Self { io }
+        Self { wire: Wire::Socket(io) }
     }
 
-    /// The registered descriptor, to wait for.
-    pub const fn io(&self) -> &I {
-        &self.io
+    /// Two pipes: what is read from, and what is written to.
+    ///
+    /// Pipes have no way to write without SIGPIPE: a process that does not ignore it, as std makes every program do, must not use them.
+    pub const fn pipes(input: I, output: I) -> Self {
+        Self::lent_pipes(input, output, Farewell(None))
+    }
+
+    /// The same, and whoever lent them is told when they are closed.
+    pub(crate) const fn lent_pipes(input: I, output: I, farewell: Farewell) -> Self {
+        Self { wire: Wire::Pipes { input, output: Mutex::new(Some(output)), _farewell: farewell } }
+    }
+
+    /// Ready when a read may get something, or at the end of input.
+    ///
+    /// # Errors
+    /// The runtime has ended.
+    pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &self.wire {
+            Wire::Socket(io) | Wire::Pipes { input: io, .. } => io.poll_read_ready(cx),
+        }
+    }
+
+    /// Ready when a write may be taken; at once where there is nothing to write to any more.
+    ///
+    /// # Errors
+    /// The runtime has ended.
+    pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &self.wire {
+            Wire::Socket(io) => io.poll_write_ready(cx),
+            Wire::Pipes { output, .. } => {
+                lock(output).as_ref().map_or(Poll::Ready(Ok(())), |io| io.poll_write_ready(cx))
+            }
+        }
+    }
+
+    /// One read: through the runtime's readiness, or past it.
+    fn read_by<T>(
+        &self,
+        freshness: Freshness,
+        call: impl FnOnce(BorrowedFd<'_>, bool) -> Tried<T>,
+    ) -> Tried<T> {
+        let (io, pipe) = match &self.wire {
+            Wire::Socket(io) => (io, false),
+            Wire::Pipes { input, .. } => (input, true),
+        };
+        match freshness {
+            Freshness::Known => io.try_io(Direction::Read, |fd| call(fd, pipe)),
+            Freshness::Asked => call(io.as_fd(), pipe),
+        }
     }
 }
 
@@ -42,25 +112,31 @@ impl<I: Io> Transport for Socket<I> {
     const WRITE_FAILURE: WriteFailure = I::WRITE_FAILURE;
 
     fn read(&self, buffer: &mut [u8], freshness: Freshness) -> Tried<usize> {
-        match freshness {
-            Freshness::Known => self.io.try_io(Direction::Read, |fd| receive(fd, buffer)),
-            Freshness::Asked => receive(self.io.as_fd(), buffer),
-        }
+        self.read_by(freshness, |fd, pipe| if pipe { read_pipe(fd, buffer) } else { receive(fd, buffer) })
     }
 
     fn read_lease(&self, lease: &mut BodyLease, freshness: Freshness) -> Tried<usize> {
-        match freshness {
-            Freshness::Known => self.io.try_io(Direction::Read, |fd| receive_lease(fd, lease)),
-            Freshness::Asked => receive_lease(self.io.as_fd(), lease),
-        }
+        self.read_by(freshness, |fd, pipe| receive_lease_from(fd, lease, pipe))
     }
 
     fn write(&self, segments: &[&[u8]]) -> Tried<usize> {
-        self.io.try_io(Direction::Write, |fd| send_segments(fd, segments))
+        match &self.wire {
+            Wire::Socket(io) => io.try_io(Direction::Write, |fd| send_segments(fd, segments)),
+            Wire::Pipes { output, .. } => match &*lock(output) {
+                Some(io) => io.try_io(Direction::Write, |fd| write_segments(fd, segments)),
+                None => Tried::whole(Err(io::ErrorKind::BrokenPipe.into())),
+            },
+        }
     }
 
     fn half_close(&self) -> io::Result<()> {
-        half_close(self.io.as_fd())
+        match &self.wire {
+            Wire::Socket(io) => half_close(io.as_fd()),
+            Wire::Pipes { output, .. } => {
+                drop(lock(output).take());
+                Ok(())
+            }
+        }
     }
 }
 
@@ -105,8 +181,18 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Tried<usize> {
     tried(retry_on_intr(|| rustix::net::recv(fd, &mut *buffer, RecvFlags::empty())).map(|(_, n)| n), could)
 }
 
+/// One `read` of a pipe. Zero bytes for a nonempty buffer are the end of input.
+fn read_pipe(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Tried<usize> {
+    let could = buffer.len();
+    tried(retry_on_intr(|| rustix::io::read(fd, &mut *buffer)), could)
+}
+
 /// One `recv` straight into a big body's own buffer, of at most the lease's room. Zero bytes are the end of input.
 pub fn receive_lease(fd: BorrowedFd<'_>, lease: &mut BodyLease) -> Tried<usize> {
+    receive_lease_from(fd, lease, false)
+}
+
+fn receive_lease_from(fd: BorrowedFd<'_>, lease: &mut BodyLease, pipe: bool) -> Tried<usize> {
     let room = lease.room();
     let buffer = lease.buffer();
     let before = buffer.len();
@@ -115,8 +201,13 @@ pub fn receive_lease(fd: BorrowedFd<'_>, lease: &mut BodyLease) -> Tried<usize> 
         // Not the buffer that was lent: read nothing into it.
         return Tried { result: Err(io::ErrorKind::InvalidInput.into()), exhausted: true };
     }
-    let result =
-        retry_on_intr(|| rustix::net::recv(fd, spare_capacity(&mut *buffer), RecvFlags::empty())).map(|_| ());
+    let result = retry_on_intr(|| {
+        if pipe {
+            rustix::io::read(fd, spare_capacity(&mut *buffer)).map(drop)
+        } else {
+            rustix::net::recv(fd, spare_capacity(&mut *buffer), RecvFlags::empty()).map(drop)
+        }
+    });
     tried(result.map(|()| buffer.len() - before), spare)
 }
 
@@ -131,6 +222,21 @@ enum Piece {
 ///
 /// Never raises SIGPIPE, whatever the process has done with that signal.
 pub fn send_segments(fd: BorrowedFd<'_>, segments: &[&[u8]]) -> Tried<usize> {
+    gathered(segments, |vector| match vector {
+        [only] => rustix::net::send(fd, only, SendFlags::NOSIGNAL),
+        _ => rustix::net::sendmsg(fd, vector, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
+    })
+}
+
+/// The same into a pipe, which has no way to do it without SIGPIPE.
+fn write_segments(fd: BorrowedFd<'_>, segments: &[&[u8]]) -> Tried<usize> {
+    gathered(segments, |vector| match vector {
+        [only] => rustix::io::write(fd, only),
+        _ => rustix::io::writev(fd, vector),
+    })
+}
+
+fn gathered(segments: &[&[u8]], call: impl Fn(&[IoSlice<'_>]) -> rustix::io::Result<usize>) -> Tried<usize> {
     with_gather_buffer(|gathered| {
         let mut pieces: [Option<Piece>; MAX_SEGMENTS] = [const { None }; MAX_SEGMENTS];
         let (mut count, mut total, mut run) = (0, 0, 0);
@@ -154,21 +260,12 @@ pub fn send_segments(fd: BorrowedFd<'_>, segments: &[&[u8]]) -> Tried<usize> {
                 segments.get(*index).and_then(|segment| segment.get(..*take)).unwrap_or_default()
             }
         };
-        let result = if let [Some(only), ..] = &pieces[..]
-            && count == 1
-        {
-            retry_on_intr(|| rustix::net::send(fd, slice(only), SendFlags::NOSIGNAL))
-        } else {
-            let mut vector = [IoSlice::new(&[]); MAX_SEGMENTS];
-            for (entry, piece) in vector.iter_mut().zip(pieces.iter().flatten()) {
-                *entry = IoSlice::new(slice(piece));
-            }
-            let vector = vector.get(..count).unwrap_or_default();
-            retry_on_intr(|| {
-                rustix::net::sendmsg(fd, vector, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
-            })
-        };
-        tried(result, total)
+        let mut vector = [IoSlice::new(&[]); MAX_SEGMENTS];
+        for (entry, piece) in vector.iter_mut().zip(pieces.iter().flatten()) {
+            *entry = IoSlice::new(slice(piece));
+        }
+        let vector = vector.get(..count).unwrap_or_default();
+        tried(retry_on_intr(|| call(vector)), total)
     })
 }
 

@@ -7,6 +7,7 @@ mod drains;
 mod peers;
 mod queues;
 mod source;
+mod transport;
 
 /// Defines a test for each runtime, run alone in the process and audited.
 macro_rules! on_both_runtimes {

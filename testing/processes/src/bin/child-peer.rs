@@ -1,0 +1,61 @@
+//! The protocol over a process's own input and output: `child-peer host|client`, started by a parent that speaks it too.
+
+use async_executor::Executor;
+use hostwire::client::ClientConfig;
+use hostwire::core::control::{Identity, RouteOpen, Target};
+use hostwire::discovery::{Environment, Location, Place};
+use hostwire::host::{Host, HostConfig};
+use hostwire::process::{connect_parent, own_credentials, serve_parent};
+use hostwire_lab::{LAB, Lab};
+use hostwire_smol::Smol;
+use std::process::exit;
+use std::sync::Arc;
+
+fn main() {
+    let role = std::env::args().nth(1);
+    let executor = Arc::new(Executor::new());
+    let smol = Smol::new(Arc::clone(&executor));
+    let code = async_io::block_on(executor.run(async {
+        match role.as_deref() {
+            Some("host") => host(smol).await,
+            Some("client") => client(smol).await,
+            _ => 64,
+        }
+    }));
+    exit(code);
+}
+
+/// Serves `lab` to the parent until that has gone.
+async fn host(smol: Smol) -> i32 {
+    let Ok(dir) = tempfile::tempdir() else { return 70 };
+    let place = Place::DataDir(dir.path().to_owned());
+    let Ok(location) = Location::resolve(&Environment::default(), &place) else { return 70 };
+    let mut config = HostConfig::new(location, "child-peer");
+    config.credentials = own_credentials().ok();
+    let Ok(host) = Host::start(smol, config, vec![Arc::new(Lab::new())]).await else { return 70 };
+    let Ok(parent) = serve_parent(&host) else { return 70 };
+    parent.await;
+    host.shutdown();
+    i32::from(!host.wait().await.graceful())
+}
+
+/// Asks the parent's `lab` for an echo.
+async fn client(smol: Smol) -> i32 {
+    let config = ClientConfig::default();
+    let client = match connect_parent(&smol, &config).await {
+        Ok(client) => client,
+        Err(error) => {
+            eprintln!("{error}");
+            return 2;
+        }
+    };
+    let (Ok(target), Ok(identity)) = (Target::new("tool_provider", LAB), Identity::new("/", "child", "s"))
+    else {
+        return 70;
+    };
+    let Ok(route) = client.open(RouteOpen::new(target, identity)).await else { return 3 };
+    let reply = route.request(r#"{"do":"echo","value":"over stdio"}"#).await;
+    let right = reply.is_ok_and(|reply| reply.body.as_slice() == br#"{"echo":"over stdio"}"#);
+    client.close().await;
+    i32::from(!right)
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Joins the rule IDs of docs/protocol.md with what proves and what enforces them.
+"""Joins the rule IDs of docs/protocol.md and docs/child-processes.md with what proves and what enforces them.
 
 A rule is *proven* by a vector that names it, or by test code that cites it; a rule is *enforced* by a line of code outside
 tests that cites it in a plain comment. (Doc comments explain, they enforce nothing.) A scenario (AE1, V12) needs a proof
@@ -46,6 +46,13 @@ def rules():
                 assert rule not in found, f"{rule} stands twice in the contract"
                 found[rule] = scenarios
     assert len(found) > 150, "the contract's tables have changed their form"
+    # What is promised of child processes: each is a test, wherever its line is.
+    for line in (ROOT / "docs" / "child-processes.md").read_text().splitlines():
+        cell = re.match(r"\| (P[ABD]\d+) \|", line)
+        if cell:
+            assert cell.group(1) not in found, f"{cell.group(1)} stands twice"
+            found[cell.group(1)] = True
+    assert sum(rule.startswith("P") and len(rule) > 2 for rule in found) > 50, "the child's table has changed its form"
     return found
 
 

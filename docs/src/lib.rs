@@ -24,3 +24,7 @@ pub mod operations {}
 /// docs/security.md
 #[doc = include_str!("../security.md")]
 pub mod security {}
+
+/// docs/child-processes.md
+#[doc = include_str!("../child-processes.md")]
+pub mod child_processes {}

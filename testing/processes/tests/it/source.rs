@@ -57,3 +57,25 @@ fn nothing_of_it_is_unsafe() {
         assert!(!code.contains("unsafe {") && !code.contains("unsafe fn"), "{}", path.display());
     }
 }
+
+/// PA16: every line that a scripted mutant breaks is there, once, so that the script breaks what it names.
+#[test]
+fn pa16_the_scripted_mutants_break_lines_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let script = std::fs::read_to_string(root.join("testing/processes/mutants.txt")).unwrap();
+    let mut count = 0;
+    for block in script.split("\n\n") {
+        let lines: Vec<&str> =
+            block.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+        let Some((head, changes)) = lines.split_first() else { continue };
+        let [rule, file, test] = head.split_whitespace().collect::<Vec<_>>()[..] else { panic!("{head}") };
+        let old: Vec<&str> = changes.iter().filter_map(|line| line.strip_prefix('-')).collect();
+        let source = std::fs::read_to_string(root.join(file)).unwrap();
+        assert_eq!(source.matches(&old.join("\n")).count(), 1, "{rule}");
+        let tests = source
+            + &std::fs::read_to_string(root.join(file.replace(".rs", "/tests.rs"))).unwrap_or_default();
+        assert!(tests.contains(&format!("fn {test}")), "{rule}: {test}");
+        count += 1;
+    }
+    assert!(count > 30, "{count}");
+}

@@ -101,14 +101,18 @@ on_both_runtimes! {
 
     fn a_host_that_is_named_is_used_and_one_that_is_not_there_is_not_sent(runtime) {
         let host = Serving::start(runtime, &["--runner"]);
-        let ran = host.run(&["run", "--", "sh", "-c", "echo $PPID"]);
+        let on = |host: &Serving, more: &[&str], command: &[&str]| {
+            let dir = host.spot.dir();
+            run(&[&["run", "--runtime", runtime, "--data-dir", dir], more, &["--"], command].concat())
+        };
+        let ran = on(&host, &[], &["sh", "-c", "echo $PPID"]);
         assert_eq!((ran.code, ran.stdout.trim()), (Some(0), host.child.id().to_string().as_str()));
         let nowhere = crate::Spot::new();
-        let ran = nowhere.run(&["run", "--runtime", runtime, "--json", "--", "true"]);
+        let ran = run(&["run", "--runtime", runtime, "--json", "--data-dir", nowhere.dir(), "--", "true"]);
         assert_eq!((ran.code, &ran.line()["outcome"]), (Some(2), &json!("not_sent")));
         // Without --runner there is no such component.
         let host = Serving::start(runtime, &[]);
-        let ran = host.run(&["run", "--json", "--", "true"]);
+        let ran = on(&host, &["--json"], &["true"]);
         assert_eq!((ran.code, &ran.line()["code"]), (Some(1), &json!("unknown_module")));
     }
 

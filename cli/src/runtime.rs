@@ -73,7 +73,7 @@ fn run_smol<J: Job>(threads: Threads, job: J) -> Result<J::Output, Stop> {
             .spawn(move || async_io::block_on(executor.run(pending::<()>())))
             .map_err(|error| Stop::Failed(format!("cannot start a thread: {error}")))?;
     }
-    let runtime = Smol::new(Arc::clone(&executor));
+    let runtime = Smol::new(&executor);
     Ok(async_io::block_on(executor.run(job.run(runtime))))
 }
 

@@ -5,7 +5,7 @@
 //! use std::sync::Arc;
 //!
 //! let executor = Arc::new(async_executor::Executor::new());
-//! let runtime = Smol::new(Arc::clone(&executor)); // the program runs the executor, here and on as many threads as it likes
+//! let runtime = Smol::new(&executor); // the program runs the executor, here and on as many threads as it likes
 //! assert!(runtime.now() <= runtime.now());
 //! ```
 
@@ -21,18 +21,21 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 /// smol's reactor and blocking pool, with an executor that the program runs.
+///
+/// It does not keep the executor alive, and nor do the tasks on it: when the program drops it, they are dropped, as with any other
+/// runtime's end. From then on what is spawned is dropped unpolled.
 #[derive(Clone, Debug)]
-pub struct Smol(Arc<Executor<'static>>);
+pub struct Smol(Weak<Executor<'static>>);
 
 impl Smol {
     /// Spawns on this executor.
     #[must_use]
-    pub const fn new(executor: Arc<Executor<'static>>) -> Self {
-        Self(executor)
+    pub fn new(executor: &Arc<Executor<'static>>) -> Self {
+        Self(Arc::downgrade(executor))
     }
 }
 
@@ -49,7 +52,9 @@ impl Runtime for Smol {
     }
 
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: F) {
-        self.0.spawn(task).detach();
+        if let Some(executor) = self.0.upgrade() {
+            executor.spawn(task).detach();
+        }
     }
 
     fn blocking<T, F>(&self, work: F) -> impl Future<Output = Result<T, BlockingLost>> + Send + 'static

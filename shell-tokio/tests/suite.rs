@@ -30,9 +30,12 @@ mod multi_thread {
 mod death {
     use hostwire_conformance::host::peer::Peer;
     use hostwire_conformance::host::{Log, Puppet, Site};
+    use hostwire_conformance::stage::{config, some_route};
     use hostwire_tokio::Tokio;
     use hostwire_tokio::hostwire::Runtime;
+    use hostwire_tokio::hostwire::client::{CallError, Client, ClientConfig};
     use hostwire_tokio::hostwire::component::Handled;
+    use hostwire_tokio::hostwire::discovery::Place;
     use std::future::pending;
     use std::sync::Arc;
 
@@ -77,5 +80,37 @@ mod death {
             assert!(end.cut_short && !end.graceful());
             drop((host, peer)); // B128: handles outlive their runtime
         }
+    }
+
+    /// B128: every handle of a client outlives its runtime; what it had asked for is settled by the evidence, and nothing panics.
+    #[test]
+    fn b128_a_clients_handles_outlive_their_runtime() {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let (site, log) = (Site::default(), Log::default());
+        let mut puppet = Puppet::new("lab", &log);
+        puppet.handle = Box::new(|_| Handled::Future(Box::pin(pending())));
+        let (host, client, route, call, stream) = runtime.block_on(async {
+            let tokio = Tokio::current().unwrap();
+            let host = site.start(&tokio, vec![Arc::new(puppet)]).await;
+            let place = Place::File(site.location.connection_file().to_owned());
+            let client = Client::connect(&tokio, &ClientConfig { place, ..config() }).await.unwrap();
+            let route = client.open(some_route()).await.unwrap();
+            let (call, stream) = (route.request("call"), route.stream("stream"));
+            while log.count("lab handle") < 2 {
+                tokio.sleep_until(tokio.now() + std::time::Duration::from_millis(1)).await;
+            }
+            (host, client, route, call, stream)
+        });
+        drop(runtime);
+        let after = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let error = after.block_on(call).unwrap_err();
+        assert!(matches!(error, CallError::Unknown { .. }), "{error}");
+        let late = after.block_on(route.request("late")).unwrap_err();
+        assert!(matches!(late, CallError::NotSent { .. }), "{late}");
+        let opening = client.open(some_route());
+        drop((stream, opening, route, host));
+        after.block_on(client.close());
+        drop(client);
     }
 }

@@ -3,16 +3,17 @@
 //! So many connections, each with so many requests under way at any time. What is measured is the library's own client, from the call to
 //! the answer, with what tasks and the machine add.
 
-use crate::args::Common;
-use crate::connect::{connect, open};
+use crate::args::{Common, Transport};
+use crate::connect::{connect_offering, open};
 use crate::exit::{Exit, Stop};
 use crate::runtime::Job;
 use bytes::Bytes;
 use clap::Args;
 use hostwire::Runtime;
-use hostwire::client::{CallError, Client, Request, Route};
+use hostwire::client::{CallError, Client, Request, Route, Transport as Chosen};
 use hostwire::core::client::session::RetryPolicy;
 use hostwire::core::control::{Identity, RouteOpen, Target};
+use hostwire::core::negotiate::OfferList;
 use hostwire::core::wire::MAX_BODY;
 use hostwire_lab::LAB;
 use serde::Serialize;
@@ -36,6 +37,9 @@ pub(crate) struct Bench {
     /// Connections
     #[arg(long, value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     connections: u64,
+    /// Transports to offer, the most wanted first
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
+    transport: Vec<Transport>,
     /// Ask for streams of so many items instead
     #[arg(long, value_name = "N")]
     stream_items: Option<u64>,
@@ -43,6 +47,8 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn prepare(self, common: Common) -> Result<Prepared, Stop> {
+        Transport::check(&self.transport)?;
+        let offers = Transport::offers(&self.transport)?;
         let target = Target::new("tool_provider", LAB).map_err(Stop::usage)?;
         let open = RouteOpen::new(target, Identity::new("/", "cli", "bench").map_err(Stop::usage)?);
         let size = self.size;
@@ -54,13 +60,14 @@ impl Bench {
             }
         };
         let work = Work { body: body.into(), items: self.stream_items };
-        Ok(Prepared { common, open, work, bench: self })
+        Ok(Prepared { common, offers, open, work, bench: self })
     }
 }
 
 /// A measurement that can begin.
 pub(crate) struct Prepared {
     common: Common,
+    offers: OfferList,
     open: RouteOpen,
     work: Work,
     bench: Bench,
@@ -80,6 +87,8 @@ struct Figures {
     depth: u64,
     size: u64,
     connections: u64,
+    /// What the connections went over: `tcp` or `unix`.
+    transport: &'static str,
     stream_items: Option<u64>,
     seconds: f64,
     /// Per second.
@@ -98,7 +107,7 @@ impl Job for Prepared {
         let output = self.common.output();
         let mut routes: Vec<(Client, Route)> = Vec::new();
         for _ in 0..self.bench.connections {
-            let client = match connect(&runtime, &self.common).await {
+            let client = match connect_offering(&runtime, &self.common, self.offers.clone()).await {
                 Ok(client) => client,
                 Err(error) => return output.not_connected(&error),
             };
@@ -133,12 +142,14 @@ impl Job for Prepared {
         times.sort_unstable();
         let Bench { depth, size, connections, stream_items, .. } = self.bench;
         let requests = times.len() as u64;
+        let over_unix = routes.iter().all(|(client, _)| matches!(client.transport(), Chosen::Candidate));
         let figures = Figures {
             requests,
             failed,
             depth,
             size,
             connections,
+            transport: if over_unix { "unix" } else { "tcp" },
             stream_items,
             seconds,
             rate: times.len() as f64 / seconds,

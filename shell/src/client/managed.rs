@@ -8,7 +8,7 @@ use super::config::{ClientConfig, ConnectError};
 use super::result::Evidence;
 use super::shared::{Root, Shared, drive};
 use super::slot::Finished;
-use crate::discovery::{Location, read_snapshot};
+use crate::discovery::{Location, read_shared};
 use crate::drive::Driver;
 use crate::runtime::{BlockingLost, Runtime};
 use crate::socket::{Farewell, Socket, connect_tcp};
@@ -457,7 +457,7 @@ async fn connect<R: Runtime>(
         }
     };
     // D7: the file is read for every attempt.
-    let reading = runtime.blocking(move || read_snapshot(&location));
+    let reading = read_shared(runtime, &location);
     let document = by(runtime, managed, deadline, reading).await??.map_err(ConnectError::Discovery)?;
     advance(managed);
     let dialling = connect_tcp(runtime, document.port.get());

@@ -54,6 +54,17 @@ pub struct DiskError {
     pub source: io::Error,
 }
 
+impl Clone for DiskError {
+    fn clone(&self) -> Self {
+        // The system's answers are numbers; what else there is has a kind.
+        let source = match self.source.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => self.source.kind().into(),
+        };
+        Self { action: self.action, path: self.path.clone(), source }
+    }
+}
+
 impl DiskError {
     pub(super) fn new(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self { action, path: path.to_owned(), source: source.into() }
@@ -61,7 +72,7 @@ impl DiskError {
 }
 
 /// Why a client has no discovery document (D1 to D6). Nothing has been dialled.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
     /// There is no such file, or no such directory on the way to it.

@@ -46,6 +46,7 @@
 mod environment;
 mod error;
 mod evidence;
+mod flights;
 
 // Compiled into the tests everywhere, so that it cannot rot.
 #[cfg(unix)]
@@ -87,6 +88,7 @@ pub use {
 
 #[cfg(unix)]
 pub(crate) use door::{Door, Refused, judge_door};
+pub(crate) use flights::read_shared;
 
 use hostwire_core::lifecycle::PayloadDigest;
 

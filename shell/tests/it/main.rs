@@ -2,3 +2,4 @@
 
 #[cfg(unix)]
 mod discovery;
+mod turn;

@@ -9,18 +9,23 @@
 //! ```
 
 pub mod account;
+pub mod alone;
+pub mod awaits;
 pub mod base;
 pub mod calls;
 pub mod candidate;
 pub mod capture;
+pub mod clogged;
 pub mod connect;
 pub mod drops;
 pub mod faults;
 pub mod host;
 pub mod managed;
+pub mod process;
 pub mod raw_host;
 pub mod replay;
 pub mod stage;
+pub mod storms;
 pub mod streams;
 pub mod traced;
 
@@ -53,6 +58,13 @@ macro_rules! suite {
             [blocking_work_comes_back_or_is_lost]
             [a_million_bytes_cross_in_both_directions_at_once]
             [an_ended_timer_and_a_dropped_one_leave_nothing]
+        );
+        $crate::suite!(@module $run, awaits:
+            [b163_a_connect_may_be_dropped_at_every_await]
+            [b163_what_is_asked_may_be_dropped_at_every_await]
+            [b163_a_close_may_be_dropped_at_every_await]
+            [b163_a_hosts_futures_may_be_dropped_at_every_await]
+            [b163_a_shutdown_request_may_be_dropped_at_every_await]
         );
         $crate::suite!(@module $run, calls:
             [ae1_a_fresh_call_gets_its_answer]
@@ -107,10 +119,19 @@ macro_rules! suite {
             [o5_a_busy_host_is_asked_again_within_the_deadline]
             [a_call_stopped_between_two_attempts_sends_nothing_more]
         );
+        $crate::suite!(@module $run, process:
+            [b119_a_child_inherits_no_socket]
+            [b125_a_closed_socket_raises_no_signal]
+            [b126_a_thousand_connects_calls_and_closes_leave_nothing]
+        );
         $crate::suite!(@module $run, replay:
             [vectors_hold_for_a_client_over_a_socket]
             [vectors_hold_for_a_host_over_a_socket]
             [a_vector_that_is_wrong_is_found_out]
+        );
+        $crate::suite!(@module $run, storms:
+            [a_hung_file_system_holds_one_thread_and_no_runtime]
+            [clients_that_come_at_once_share_a_read]
         );
         $crate::suite!(@module $run, streams:
             [v38_a_stream_has_its_items_in_order_and_one_end]

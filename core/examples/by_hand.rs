@@ -116,9 +116,13 @@ impl Client {
     }
 
     fn outcome(&mut self, of: OpId) -> Result<Outcome, CloseReason> {
-        self.until(|event| match event {
-            Event::Settled { op, outcome, .. } if op == of => Some(outcome),
-            _ => None,
+        self.until(|event| {
+            if let Event::Settled { op, outcome, .. } = event
+                && op == of
+            {
+                return Some(outcome);
+            }
+            None
         })
     }
 }
@@ -139,17 +143,17 @@ pub(crate) fn ask(connection_file: &Path, text: &str) -> Result<String, Box<dyn 
         .conn
         .open_route(now, &RouteOpen::new(target, identity), deadline)
         .map_err(|refused| refused.code.as_str())?;
-    let route = match client.outcome(opening)? {
-        Outcome::Terminal(Terminal::RouteOpened(route)) => route,
-        other => return Err(format!("no route: {other:?}").into()),
+    let outcome = client.outcome(opening)?;
+    let Outcome::Terminal(Terminal::RouteOpened(route)) = outcome else {
+        return Err(format!("no route: {outcome:?}").into());
     };
 
     let request = Request::unary(text.as_bytes().to_vec(), deadline);
     let call = client.conn.request(client.now(), route, request).map_err(|refused| refused.code.as_str())?;
-    let answer = match client.outcome(call)? {
-        Outcome::Terminal(Terminal::Response { body, .. }) => String::from_utf8(body.into_vec())?,
-        other => return Err(format!("no answer: {other:?}").into()),
-    };
+    let outcome = client.outcome(call)?;
+    let seen = format!("no answer: {outcome:?}");
+    let Outcome::Terminal(Terminal::Response { body, .. }) = outcome else { return Err(seen.into()) };
+    let answer = String::from_utf8(body.into_vec())?;
 
     // A close in order: what has begun is finished, `Goodbye` follows, and the host closes its side.
     client.conn.shutdown(client.now());

@@ -210,13 +210,22 @@ fn wait(mut rung: &UnixStream) {
 #[derive(Debug)]
 pub(crate) struct Sleep {
     at: Instant,
-    key: Option<(std::time::Instant, u64)>,
+    key: Option<Key>,
 }
+
+/// When, and which of several.
+type Key = (std::time::Instant, u64);
 
 #[derive(Default)]
 struct Timers {
-    by_time: Mutex<(u64, BTreeMap<(std::time::Instant, u64), Waker>)>,
+    pending: Mutex<Pending>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct Pending {
+    last: u64,
+    by_time: BTreeMap<Key, Waker>,
 }
 
 static TIMERS: LazyLock<Arc<Timers>> = LazyLock::new(|| {
@@ -228,15 +237,15 @@ static TIMERS: LazyLock<Arc<Timers>> = LazyLock::new(|| {
 
 impl Timers {
     fn run(&self) {
-        let mut state = lock(&self.by_time);
+        let mut state = lock(&self.pending);
         loop {
             let now = std::time::Instant::now();
-            let wait = match state.1.first_entry() {
+            let wait = match state.by_time.first_entry() {
                 Some(first) if first.key().0 <= now => {
                     let waker = first.remove();
                     drop(state);
                     waker.wake();
-                    state = lock(&self.by_time);
+                    state = lock(&self.pending);
                     continue;
                 }
                 Some(first) => first.key().0 - now,
@@ -254,13 +263,13 @@ impl Future for Sleep {
         if process_clock() >= self.at {
             return Poll::Ready(());
         }
-        let mut state = lock(&TIMERS.by_time);
+        let mut state = lock(&TIMERS.pending);
         let at = to_std(self.at);
         let key = *self.key.get_or_insert_with(|| {
-            state.0 += 1;
-            (at, state.0)
+            state.last += 1;
+            (at, state.last)
         });
-        state.1.insert(key, cx.waker().clone());
+        state.by_time.insert(key, cx.waker().clone());
         TIMERS.changed.notify_one();
         Poll::Pending
     }
@@ -269,7 +278,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            let removed = lock(&TIMERS.by_time).1.remove(&key);
+            let removed = lock(&TIMERS.pending).by_time.remove(&key);
             drop(removed);
         }
     }

@@ -8,6 +8,12 @@
 //! let runtime = Smol::new(&executor); // the program runs the executor, here and on as many threads as it likes
 //! assert!(runtime.now() <= runtime.now());
 //! ```
+//!
+//! # What is awaited
+//!
+//! The library awaits three things of others, and each may be dropped at any poll: [`Timer`], whose drop removes it;
+//! [`Async::poll_readable`] and [`Async::poll_writable`], which hold nothing between polls; and the task of [`blocking::unblock`], whose
+//! drop leaves work that has begun to its end. All else that a hostwire future waits for is hostwire's own.
 
 pub use hostwire;
 pub use hostwire::core;

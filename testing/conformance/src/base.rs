@@ -145,3 +145,36 @@ pub async fn an_ended_timer_and_a_dropped_one_leave_nothing<R: Runtime>(bench: B
     own.sleep_until(own.now() + Duration::from_millis(1)).await;
     own.sleep_until(own.now()).await;
 }
+
+/// B165: the three things that the library awaits of a runtime may be dropped at any poll: a timer leaves nothing, a readiness that was
+/// asked for and not waited for loses no byte, blocking work that has begun goes on.
+pub async fn b165_what_the_library_awaits_of_a_runtime_may_be_dropped<R: Runtime>(bench: Bench<R>) {
+    let own = bench.inner();
+    let (a, b) = pair().expect("a pair");
+    let (a, b) = (bench.register(a).expect("registered"), bench.register(b).expect("registered"));
+    let mut buffer = [0; 8];
+    for round in 0..100_u8 {
+        let mut timer = Box::pin(own.sleep_until(own.now() + Duration::from_secs(3_600)));
+        assert!(poll_fn(|cx| Poll::Ready(timer.as_mut().poll(cx).is_pending())).await);
+        drop(timer);
+        let asked = poll_fn(|cx| Poll::Ready(a.poll_read_ready(cx).is_ready())).await;
+        let tried = a.try_io(Direction::Read, |fd| receive(fd, &mut buffer)).result;
+        assert!(tried.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{asked}: nothing is there");
+        assert_eq!(write_some(&b, &[round]).await.expect("written"), 1);
+        assert_eq!(read_some(&a, &mut buffer).await.expect("read"), 1);
+        assert_eq!(buffer[0], round);
+    }
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let mut working = Box::pin(bench.blocking(move || {
+        begun.send(()).expect("heard");
+        done.send(7).expect("heard");
+    }));
+    let _ = poll_fn(|cx| Poll::Ready(working.as_mut().poll(cx).is_pending())).await;
+    while has_begun.try_recv().is_err() {
+        own.pause().await;
+    }
+    drop(working);
+    let heard = bench.blocking(move || is_done.recv_timeout(Duration::from_secs(20)));
+    assert_eq!(heard.await, Ok(Ok(7)));
+}

@@ -58,6 +58,7 @@ macro_rules! suite {
             [blocking_work_comes_back_or_is_lost]
             [a_million_bytes_cross_in_both_directions_at_once]
             [an_ended_timer_and_a_dropped_one_leave_nothing]
+            [b165_what_the_library_awaits_of_a_runtime_may_be_dropped]
         );
         $crate::suite!(@module $run, awaits:
             [b163_a_connect_may_be_dropped_at_every_await]

@@ -2,6 +2,7 @@
 
 use crate::budget::Charge;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::fmt;
@@ -19,7 +20,10 @@ pub struct Body {
 enum Repr {
     Owned(Vec<u8>),
     Shared(Bytes),
+    Lent(Owner),
 }
+
+type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 impl Default for Repr {
     fn default() -> Self {
@@ -40,12 +44,19 @@ impl Body {
         Self { repr: Repr::Shared(Bytes::from_static(bytes)), charge: None }
     }
 
+    /// The bytes of something that is shared anyway: no copy, no allocation. `owner` has to show the same bytes every time.
+    #[must_use]
+    pub fn from_owner(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
+        Self { repr: Repr::Lent(owner), charge: None }
+    }
+
     /// The bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         match &self.repr {
             Repr::Owned(bytes) => bytes,
             Repr::Shared(bytes) => bytes,
+            Repr::Lent(owner) => (**owner).as_ref(),
         }
     }
 
@@ -67,8 +78,12 @@ impl Body {
         match (self.repr, self.charge) {
             (Repr::Owned(bytes), None) => Bytes::from(bytes),
             (Repr::Shared(bytes), None) => bytes,
+            (Repr::Lent(owner), None) => Bytes::from_owner(Lent(owner)),
             (Repr::Owned(bytes), Some(charge)) => Bytes::from_owner(Charged { bytes, _charge: charge }),
             (Repr::Shared(bytes), Some(charge)) => Bytes::from_owner(Charged { bytes, _charge: charge }),
+            (Repr::Lent(owner), Some(charge)) => {
+                Bytes::from_owner(Charged { bytes: Lent(owner), _charge: charge })
+            }
         }
     }
 
@@ -78,7 +93,14 @@ impl Body {
         match self.repr {
             Repr::Owned(bytes) => bytes,
             Repr::Shared(bytes) => bytes.into(),
+            Repr::Lent(owner) => (*owner).as_ref().to_vec(),
         }
+    }
+
+    /// Whether it was made by [`Body::from_owner`].
+    #[must_use]
+    pub const fn is_lent(&self) -> bool {
+        matches!(self.repr, Repr::Lent(_))
     }
 
     /// Takes a charge over, to be held until this body is dropped; one that it had before is given back.
@@ -106,6 +128,14 @@ struct Charged<B> {
 impl<B: AsRef<[u8]>> AsRef<[u8]> for Charged<B> {
     fn as_ref(&self) -> &[u8] {
         self.bytes.as_ref()
+    }
+}
+
+struct Lent(Owner);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
     }
 }
 
@@ -211,6 +241,23 @@ mod tests {
         assert_eq!(pool.free(), 0);
         assert_eq!(body.into_vec(), b"abc");
         assert_eq!(pool.free(), 8);
+    }
+
+    #[test]
+    fn a_lent_body_is_its_owners_bytes_and_lets_go_of_it() {
+        let pool = Pool::new(8);
+        let owner: Arc<Vec<u8>> = Arc::new(vec![4, 5]);
+        let lend = || Body::from_owner(Arc::<Vec<u8>>::clone(&owner));
+        let body = lend();
+        assert_eq!((body.as_slice().as_ptr(), body.len()), (owner.as_ptr(), 2));
+        assert!(body.is_lent() && !Body::from_static(b"ab").is_lent());
+        assert_eq!(lend().into_vec(), [4, 5]);
+        let mut charged = lend();
+        charged.attach(pool.try_charge(2).unwrap());
+        let (bytes, held) = (lend().into_bytes(), charged.into_bytes());
+        assert_eq!((bytes.as_ptr(), held.as_ptr(), pool.used()), (owner.as_ptr(), owner.as_ptr(), 2));
+        drop((body, bytes, held));
+        assert_eq!((Arc::strong_count(&owner), pool.used()), (1, 0));
     }
 
     #[test]

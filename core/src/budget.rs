@@ -72,7 +72,10 @@ impl Pool {
             self.used.fetch_sub(amount, Ordering::AcqRel);
             return false;
         }
-        self.high_water.fetch_max(before + amount, Ordering::Relaxed);
+        // Most charges raise nothing: a look costs less than a write that everybody waits for.
+        if before + amount > self.high_water.load(Ordering::Relaxed) {
+            self.high_water.fetch_max(before + amount, Ordering::Relaxed);
+        }
         true
     }
 

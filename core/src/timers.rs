@@ -72,29 +72,43 @@ impl Timers {
         }
     }
 
-    fn earlier(&self, a: usize, b: usize) -> bool {
-        matches!((self.heap.get(a), self.heap.get(b)), (Some(a), Some(b)) if a < b)
+    fn at(&self, place: usize) -> Option<(Instant, u32)> {
+        self.heap.get(place).copied()
     }
 
-    fn swap(&mut self, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        self.note(a);
-        self.note(b);
+    /// Puts an entry where another was, and notes it.
+    fn put(&mut self, place: usize, entry: (Instant, u32)) {
+        if let Some(there) = self.heap.get_mut(place) {
+            *there = entry;
+            self.note(place);
+        }
     }
 
+    /// Moves the entry at `place` up or down to where it belongs; what it passes moves by one.
     fn restore(&mut self, mut place: usize) {
-        while place > 0 && self.earlier(place, (place - 1) / 2) {
-            self.swap(place, (place - 1) / 2);
+        let Some(entry) = self.at(place) else { return };
+        let from = place;
+        while place > 0
+            && let Some(parent) = self.at((place - 1) / 2).filter(|parent| entry < *parent)
+        {
+            self.put(place, parent);
             place = (place - 1) / 2;
         }
-        loop {
-            let (left, right) = (2 * place + 1, 2 * place + 2);
-            let child = if self.earlier(right, left) { right } else { left };
-            if !self.earlier(child, place) {
-                return;
+        if place == from {
+            while let Some(left) = self.at(2 * place + 1) {
+                let (child, least) = match self.at(2 * place + 2) {
+                    Some(right) if right < left => (2 * place + 2, right),
+                    Some(_) | None => (2 * place + 1, left),
+                };
+                if entry <= least {
+                    break;
+                }
+                self.put(place, least);
+                place = child;
             }
-            self.swap(child, place);
-            place = child;
+        }
+        if place != from {
+            self.put(place, entry);
         }
     }
 }

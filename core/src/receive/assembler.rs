@@ -235,7 +235,11 @@ fn reserve(
             return false;
         }
     }
-    bytes.reserve_exact(more);
+    if bytes.capacity() == 0 {
+        *bytes = Vec::with_capacity(more);
+    } else {
+        bytes.reserve_exact(more);
+    }
     true
 }
 

@@ -9,12 +9,11 @@ use super::route::Route;
 use super::shared::{Shared, Ticket};
 use super::slot::Finished;
 use crate::trace::Span;
-use bytes::Bytes;
 use hostwire_core::body::Body;
 use hostwire_core::client::session::{Attempt, Retry, RetryPolicy, Verdict};
 use hostwire_core::client::{self as core, CatalogFilter, StreamPoll};
 use hostwire_core::control::RouteOpen;
-use hostwire_core::outcome::NotSentCode;
+use hostwire_core::outcome::{NotSentCode, Outcome, Terminal};
 use hostwire_core::time::Instant;
 use hostwire_core::wire::{Priority, RouteHandle};
 use std::future::Future;
@@ -22,13 +21,19 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-/// What is asked, as often as it takes.
+/// What is asked, as often as it takes; a routed request's body goes from attempt to attempt.
 #[derive(Clone)]
 pub(super) enum What {
-    Open(RouteOpen),
+    /// Boxed: it is large, and routed requests are moved around with the room for it.
+    Open(Box<RouteOpen>),
     Catalog(CatalogFilter),
     Shutdown,
-    Routed { route: Route, body: Bytes, binary: bool, priority: Priority, stream: bool },
+    Routed {
+        route: Route,
+        binary: bool,
+        priority: Priority,
+        stream: bool,
+    },
 }
 
 impl What {
@@ -52,28 +57,21 @@ impl What {
     }
 
     /// Sends it on this generation.
-    fn submit(&self, shared: &Arc<Shared>, deadline: Instant) -> Ticket {
+    fn submit(&self, shared: &Arc<Shared>, body: Body, now: Instant, deadline: Instant) -> Ticket {
         match self {
-            Self::Open(open) => shared.submit(false, |conn, now| conn.open_route(now, open, deadline)),
+            Self::Open(open) => shared.submit(false, body, |conn, _| conn.open_route(now, open, deadline)),
             Self::Catalog(filter) => {
-                shared.submit(false, |conn, now| conn.catalog(now, filter.clone(), deadline))
+                shared.submit(false, body, |conn, _| conn.catalog(now, filter.clone(), deadline))
             }
-            Self::Shutdown => shared.submit(false, |conn, now| conn.host_shutdown(now, deadline)),
-            Self::Routed { route, body, binary, priority, stream } => {
+            Self::Shutdown => shared.submit(false, body, |conn, _| conn.host_shutdown(now, deadline)),
+            Self::Routed { route, binary, priority, stream } => {
                 let (binary, priority, stream) = (*binary, *priority, *stream);
-                let (handle, body) = (route.handle(), Body::from(body.clone()));
-                let ticket = shared.submit(stream, |conn, now| {
+                let handle = route.handle();
+                let ticket = shared.submit(stream, body, |conn, body| {
                     conn.request(now, handle, core::Request { body, binary, priority, stream, deadline })
                 });
                 ticket.on(handle)
             }
-        }
-    }
-
-    fn into_body(self) -> Body {
-        match self {
-            Self::Routed { body, .. } => Body::from(body),
-            Self::Open(_) | Self::Catalog(_) | Self::Shutdown => Body::default(),
         }
     }
 }
@@ -100,7 +98,14 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    pub(super) fn new(managed: Arc<Managed>, what: What, policy: RetryPolicy, deadline: Instant) -> Self {
+    pub(super) fn new(
+        managed: Arc<Managed>,
+        what: What,
+        body: Body,
+        policy: RetryPolicy,
+        now: Instant,
+        deadline: Instant,
+    ) -> Self {
         let retry = Retry::new(policy, deadline);
         let span = Span::call(what.word());
         if let What::Routed { route, .. } = &what {
@@ -113,9 +118,9 @@ impl Attempts {
             managed.live()
         };
         let phase = match shared {
-            Some(shared) => Phase::Trying(what.submit(&shared, deadline)),
+            Some(shared) => Phase::Trying(what.submit(&shared, body, now, deadline)),
             // E4
-            None if deadline <= managed.now() => {
+            None if deadline <= now => {
                 Phase::Trying(Ticket::settled(managed.unsent(NotSentCode::DeadlineExpired, Body::default())))
             }
             None => {
@@ -179,23 +184,29 @@ impl Attempts {
     }
 
     fn judge(&mut self, finished: Finished) -> Option<Finished> {
-        let now = self.managed.now();
         let stopped = self.stop.get().is_some_and(Stop::is_set);
+        // O4: nothing but an `Error` is followed by another attempt; what is not judged costs no look at the clock.
+        let failed = matches!(finished.outcome, Outcome::Terminal(Terminal::Error(_)));
         let verdict = match &self.what {
-            Some(what) if !self.begun && !stopped => self.retry.judge(now, what.kind(), &finished.outcome),
+            Some(what) if failed && !self.begun && !stopped => {
+                self.retry.judge(self.managed.now(), what.kind(), &finished.outcome)
+            }
             Some(_) | None => Verdict::Return,
         };
         let deadline = self.retry.deadline();
-        let gone = if let Phase::Trying(ticket) = &self.phase { ticket.route() } else { None };
         let (what, at) = match (verdict, &self.what) {
             (Verdict::Return, _) | (_, None) => return Some(self.finish(finished)),
             (Verdict::Again(at), Some(what)) => (what.clone(), Some(at)),
             (Verdict::Reopen, Some(what)) => (what.clone(), None),
         };
         let managed = Arc::clone(&self.managed);
+        let (gone, body) = match &mut self.phase {
+            Phase::Trying(ticket) => (ticket.route(), ticket.reclaim()),
+            Phase::Between(..) | Phase::Done => (None, Body::default()),
+        };
         let next: Pin<Box<dyn Future<Output = Option<Ticket>> + Send>> = match at {
-            Some(at) => Box::pin(pause_and_try(managed, at, what, deadline)),
-            None => Box::pin(reopen_and_try(what, gone, deadline)),
+            Some(at) => Box::pin(pause_and_try(managed, at, what, body, deadline)),
+            None => Box::pin(reopen_and_try(what, gone, body, deadline)),
         };
         self.phase = Phase::Between(next, Some(finished));
         None
@@ -220,8 +231,8 @@ impl Attempts {
                 Ticket::settled(last)
             }
             (None, None) => {
-                let body = self.what.take().map(What::into_body).unwrap_or_default();
-                Ticket::settled(self.managed.unsent(NotSentCode::CancelledUnsent, body)) // X2
+                self.what = None;
+                Ticket::settled(self.managed.unsent(NotSentCode::CancelledUnsent, Body::default())) // X2
             }
         };
         if let Some(stop) = self.stop.get() {
@@ -234,31 +245,49 @@ impl Attempts {
     fn finish(&mut self, mut finished: Finished) -> Finished {
         finished.evidence.attempts = self.made;
         self.span.settled(&finished.outcome, finished.evidence.bytes_handed, self.made);
-        // The caller's body is the only one again.
+        if let (Outcome::NotSent { body, .. }, Phase::Trying(ticket)) = (&mut finished.outcome, &mut self.phase)
+            && body.is_lent()
+        {
+            drop(std::mem::take(body));
+            *body = ticket.reclaim(); // the caller's own
+        }
         self.what = None;
         self.phase = Phase::Done;
         finished
     }
 }
 
+/// Only what has no body waits for a generation: a route has its own (K1).
 async fn connect_and_try(managed: Arc<Managed>, what: What, deadline: Instant) -> Option<Ticket> {
     Some(match managed.generation(deadline).await {
-        Ok(shared) => what.submit(&shared, deadline),
-        Err(code) => Ticket::settled(managed.unsent(code, what.into_body())),
+        Ok(shared) => what.submit(&shared, Body::default(), managed.now(), deadline),
+        Err(code) => Ticket::settled(managed.unsent(code, Body::default())),
     })
 }
 
-async fn pause_and_try(managed: Arc<Managed>, at: Instant, what: What, deadline: Instant) -> Option<Ticket> {
+async fn pause_and_try(
+    managed: Arc<Managed>,
+    at: Instant,
+    what: What,
+    body: Body,
+    deadline: Instant,
+) -> Option<Ticket> {
     managed.sleep(at).await;
     let shared = match &what {
         What::Routed { route, .. } => Arc::clone(route.shared()),
         What::Open(_) | What::Catalog(_) | What::Shutdown => managed.generation(deadline).await.ok()?,
     };
-    Some(what.submit(&shared, deadline))
+    Some(what.submit(&shared, body, managed.now(), deadline))
 }
 
 /// AE5: one reopen and one resend.
-async fn reopen_and_try(what: What, gone: Option<RouteHandle>, deadline: Instant) -> Option<Ticket> {
+async fn reopen_and_try(
+    what: What,
+    gone: Option<RouteHandle>,
+    body: Body,
+    deadline: Instant,
+) -> Option<Ticket> {
     let What::Routed { route, .. } = &what else { return None };
-    route.reopen(gone?, deadline).await.then(|| what.submit(route.shared(), deadline))
+    let shared = route.shared();
+    route.reopen(gone?, deadline).await.then(|| what.submit(shared, body, shared.now(), deadline))
 }

@@ -41,13 +41,9 @@ pub(super) fn routed(route: Route, request: Request, stream: bool) -> Attempts {
     let Request { body, binary, priority, patience } = request;
     let client = route.client();
     let (managed, policy) = (Arc::clone(client.managed()), client.retry());
-    let deadline = patience.deadline(managed.now(), client.timeouts().request);
-    Attempts::new(
-        managed,
-        What::Routed { route, body: body.into_bytes(), binary, priority, stream },
-        policy,
-        deadline,
-    )
+    let now = managed.now();
+    let deadline = patience.deadline(now, client.timeouts().request);
+    Attempts::new(managed, What::Routed { route, binary, priority, stream }, body, policy, now, deadline)
 }
 
 impl Call {

@@ -6,6 +6,7 @@ use super::handle::Client;
 use super::result::{CallError, Evidence};
 use super::route::Route;
 use super::slot::Finished;
+use hostwire_core::body::Body;
 use hostwire_core::client::CatalogFilter;
 use hostwire_core::control::{CatalogReply, RouteOpen};
 use hostwire_core::outcome::{Outcome, Terminal};
@@ -31,7 +32,7 @@ pub struct Opening {
 
 impl Opening {
     pub(super) fn new(client: &Client, open: RouteOpen, deadline: Instant) -> Self {
-        let call = ControlCall::new(client, What::Open(open.clone()), deadline, |_, _| Ok(()));
+        let call = ControlCall::new(client, What::Open(Box::new(open.clone())), deadline, |_, _| Ok(()));
         Self { open, call }
     }
 }
@@ -94,7 +95,9 @@ impl<T> ControlCall<T> {
         deadline: Instant,
         read: fn(Outcome, Evidence) -> Result<T, CallError>,
     ) -> Self {
-        let attempts = Attempts::new(Arc::clone(client.managed()), what, client.retry(), deadline);
+        let (managed, policy) = (Arc::clone(client.managed()), client.retry());
+        let now = managed.now();
+        let attempts = Attempts::new(managed, what, Body::default(), policy, now, deadline);
         Self { client: Some(client.clone()), attempts, read }
     }
 

@@ -8,12 +8,13 @@ use super::shared::Shared;
 use super::stream::ResponseStream;
 use crate::sync::lock;
 use hostwire_core::auth::DaemonId;
+use hostwire_core::body::Body;
 use hostwire_core::control::RouteOpen;
 use hostwire_core::time::Instant;
 use hostwire_core::wire::RouteHandle;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A route in the table of its generation.
@@ -74,12 +75,24 @@ struct Inner {
     /// How to ask for it again (O4).
     open: RouteOpen,
     live: Mutex<RouteGuard>,
+    /// The live one's handle, to be read without a lock for each request.
+    handle: AtomicU64,
+}
+
+/// Channel and epoch in one word.
+fn packed(handle: RouteHandle) -> u64 {
+    u64::from(handle.channel.value()) << 32 | u64::from(handle.epoch.value())
+}
+
+fn unpacked(word: u64) -> Option<RouteHandle> {
+    let (channel, epoch) = (u16::try_from(word >> 32).ok()?, u32::try_from(word & 0xFFFF_FFFF).ok()?);
+    RouteHandle::new(channel, epoch)
 }
 
 impl Route {
     pub(super) fn new(client: Client, open: RouteOpen, guard: RouteGuard) -> Self {
-        let shared = Arc::clone(&guard.shared);
-        Self { inner: Arc::new(Inner { shared, client, open, live: Mutex::new(guard) }) }
+        let (shared, handle) = (Arc::clone(&guard.shared), AtomicU64::new(packed(guard.slot.handle)));
+        Self { inner: Arc::new(Inner { shared, client, open, live: Mutex::new(guard), handle }) }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -89,18 +102,24 @@ impl Route {
     /// The host does not know this route any more: asks for a fresh one in its place, once for all that find the old one gone. Returns
     /// whether there is one.
     pub(super) async fn reopen(&self, gone: RouteHandle, deadline: Instant) -> bool {
-        let Inner { shared, client, open, live } = &*self.inner;
+        let Inner { shared, client, open, live, handle } = &*self.inner;
         if lock(live).slot.handle != gone {
             return true;
         }
-        let what = What::Open(open.clone());
-        let mut attempts = Attempts::new(Arc::clone(client.managed()), what, client.retry(), deadline);
+        let what = What::Open(Box::new(open.clone()));
+        let (managed, now) = (Arc::clone(client.managed()), shared.now());
+        let mut attempts = Attempts::new(managed, what, Body::default(), client.retry(), now, deadline);
         let opened = poll_fn(|cx| attempts.poll(cx)).await.route;
         // K1: another generation's route is another route.
         let Some(fresh) = opened.filter(|fresh| Arc::ptr_eq(&fresh.shared, shared)) else { return false };
         let surplus = {
             let mut live = lock(live);
-            if live.slot.handle == gone { std::mem::replace(&mut *live, fresh) } else { fresh }
+            if live.slot.handle == gone {
+                handle.store(packed(fresh.slot.handle), Ordering::Release);
+                std::mem::replace(&mut *live, fresh)
+            } else {
+                fresh
+            }
         };
         drop(surplus);
         true
@@ -110,7 +129,8 @@ impl Route {
     /// `unknown_channel`.
     #[must_use]
     pub fn handle(&self) -> RouteHandle {
-        lock(&self.inner.live).slot.handle
+        let Inner { live, handle, .. } = &*self.inner;
+        unpacked(handle.load(Ordering::Acquire)).unwrap_or_else(|| lock(live).slot.handle)
     }
 
     /// The incarnation of the host that the route belongs to (O7). A request of unknown outcome may be repeated by an application
@@ -158,5 +178,18 @@ impl Route {
 impl fmt::Debug for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Route").field("handle", &self.handle()).field("daemon_id", &self.daemon_id()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_in_one_word_is_the_same_handle() {
+        for (channel, epoch) in [(1, 1), (u16::MAX, u32::MAX), (7, u32::MAX), (u16::MAX, 1)] {
+            let handle = RouteHandle::new(channel, epoch).unwrap();
+            assert_eq!(unpacked(packed(handle)), Some(handle));
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::sync::lock;
 use crate::trace::{Notes, Span};
 use crate::turn::Seat;
 use hostwire_core::auth::DaemonId;
+use hostwire_core::body::Body;
 use hostwire_core::client::{Connection, Counters, Event, OpId, Stage, StreamPoll, SubmitError, Transport};
 use hostwire_core::endpoint::Disconnect;
 use hostwire_core::fault::CloseReason;
@@ -154,6 +155,11 @@ impl Ticket {
         polled
     }
 
+    /// The request's body, once it has its result.
+    pub(super) fn reclaim(&mut self) -> Body {
+        self.slot.reclaim()
+    }
+
     /// The next item; `Ended` when only the result is left.
     pub(super) fn poll_item(&mut self, cx: &Context<'_>) -> StreamPoll {
         let Some((shared, op)) = &self.op else { return StreamPoll::Ended };
@@ -214,19 +220,19 @@ impl Shared {
         Evidence { bytes_handed, attempts, daemon_id: self.daemon_id }
     }
 
-    /// Submits a request. A refusal is a result like any other.
+    /// Submits a request with this body. A refusal is a result like any other.
     pub(super) fn submit(
         self: &Arc<Self>,
         stream: bool,
-        command: impl FnOnce(&mut Connection, Instant) -> Result<OpId, SubmitError>,
+        body: Body,
+        command: impl FnOnce(&mut Connection, Body) -> Result<OpId, SubmitError>,
     ) -> Ticket {
-        let now = self.now();
+        let mut slot = Arc::new(Slot::new(body));
         let ticket = self.step(|shared, state, later| {
             // What has ended leaves the table first, so that its place is free for this one.
             shared.collect(state, later);
-            match command(&mut state.conn, now) {
+            match command(&mut state.conn, slot.lend()) {
                 Ok(op) => {
-                    let slot = Arc::new(Slot::default());
                     let index = op.slot();
                     if index >= state.table.len() {
                         state.table.resize_with(index + 1, || None);
@@ -239,7 +245,8 @@ impl Shared {
                     Ticket { slot, op: Some((Arc::clone(shared), op)), route: None }
                 }
                 Err(SubmitError { code, body }) => {
-                    let outcome = Outcome::NotSent { code, body };
+                    drop(body);
+                    let outcome = Outcome::NotSent { code, body: slot.reclaim() };
                     let finished = Finished { outcome, evidence: shared.evidence(0, 0), route: None };
                     Ticket::settled(finished)
                 }
@@ -429,11 +436,11 @@ impl State {
 
     /// X6: the waiter of a request that has its result leaves the table, but a stream's, which stays until its items are read.
     fn settle(&mut self, op: OpId) -> Option<Arc<Slot>> {
-        let slot = self.find(op)?;
-        if let Some(place) = self.place(op) {
-            drop(place.take_if(|entry| !entry.stream)); // `slot` is the second owner: nothing ends here
+        let place = self.place(op)?;
+        match place.take_if(|entry| !entry.stream) {
+            Some(entry) => Some(entry.slot),
+            None => place.as_ref().map(|entry| Arc::clone(&entry.slot)),
         }
-        Some(slot)
     }
 }
 
@@ -441,6 +448,8 @@ impl State {
 struct ClientSeat {
     shared: Arc<Shared>,
     later: Vec<Delivery>,
+    /// Callers that were woken since the task last let others run.
+    woken: usize,
 }
 
 impl Seat for ClientSeat {
@@ -452,6 +461,7 @@ impl Seat for ClientSeat {
 
     fn settle(&mut self, _now: Instant) -> bool {
         let any = self.shared.collect(&mut lock(&self.shared.state), &mut self.later);
+        self.woken += self.later.len();
         self.later.drain(..).for_each(Delivery::run);
         any
     }
@@ -469,11 +479,17 @@ impl Drop for EndGuard {
 /// Drives the generation to its end; `announce` is told once when it is ready.
 pub(super) async fn drive<R: Runtime>(mut driver: Driver<R>, shared: Arc<Shared>, announce: impl FnOnce()) {
     let end = EndGuard(Arc::clone(&shared));
-    let mut seat = ClientSeat { shared: Arc::clone(&shared), later: Vec::new() };
+    let mut seat = ClientSeat { shared: Arc::clone(&shared), later: Vec::new(), woken: 0 };
     let mut announce = Some(announce);
     poll_fn(|cx| {
         // Before the flags are looked at, so that one set from here on wakes.
         shared.root.signal.listen(cx);
+        if std::mem::take(&mut seat.woken) > 1 {
+            // Several callers were answered: the first of them that asks again brings this task back, where a runtime runs what was
+            // woken last before all others. Behind the others it finds what they all ask, and sends it in one call.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         shared.take_dropped();
         let polled = shared.span.run(|| driver.poll(cx, &shared.root.signal, &mut seat));
         if announce.is_some() && shared.standing().0 {

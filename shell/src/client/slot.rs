@@ -5,11 +5,11 @@
 use super::result::Evidence;
 use super::route::RouteGuard;
 use crate::sync::lock;
-use atomic_waker::AtomicWaker;
+use hostwire_core::body::Body;
 use hostwire_core::outcome::Outcome;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 
 /// A final result, on its way to whoever asked.
 #[derive(Debug)]
@@ -20,44 +20,103 @@ pub(super) struct Finished {
     pub(super) route: Option<RouteGuard>,
 }
 
+/// What the two sides tell each other.
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    Waiting(Waker),
+    Done(Finished),
+}
+
+impl State {
+    /// Puts the caller down; returns what stood there, to be dropped outside the lock.
+    fn register(&mut self, cx: &Context<'_>) -> Option<Self> {
+        let known = match self {
+            Self::Idle => false,
+            Self::Waiting(waker) => waker.will_wake(cx.waker()),
+            Self::Done(_) => true,
+        };
+        (!known).then(|| std::mem::replace(self, Self::Waiting(cx.waker().clone())))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    result: Mutex<Option<Finished>>,
-    waker: AtomicWaker,
+    state: Mutex<State>,
     abandoned: AtomicBool,
+    /// The request's own, lent to the connection while it leaves, and kept in case that it has to be sent again (O4).
+    body: Body,
+}
+
+/// What is lent.
+impl AsRef<[u8]> for Slot {
+    fn as_ref(&self) -> &[u8] {
+        self.body.as_slice()
+    }
 }
 
 impl Slot {
+    pub(super) fn new(body: Body) -> Self {
+        Self { body, ..Self::default() }
+    }
+
     pub(super) fn settled(finished: Finished) -> Self {
-        Self { result: Mutex::new(Some(finished)), ..Self::default() }
+        Self { state: Mutex::new(State::Done(finished)), ..Self::default() }
+    }
+
+    /// Lends the body.
+    pub(super) fn lend(self: &Arc<Self>) -> Body {
+        if self.body.is_empty() { Body::default() } else { Body::from_owner(Arc::<Self>::clone(self)) }
+    }
+
+    /// The body, for another attempt or for the caller: itself if nobody else holds the slot any more, else lent.
+    pub(super) fn reclaim(self: &mut Arc<Self>) -> Body {
+        match Arc::get_mut(self) {
+            Some(slot) => std::mem::take(&mut slot.body),
+            None => self.lend(),
+        }
     }
 
     /// Puts the result down and wakes the caller. Never called under the connection's lock.
     pub(super) fn deliver(&self, finished: Finished) {
-        *lock(&self.result) = Some(finished);
-        self.waker.wake();
+        let before = std::mem::replace(&mut *lock(&self.state), State::Done(finished));
+        if let State::Waiting(waker) = before {
+            waker.wake();
+        }
     }
 
     /// There is something to look at.
     pub(super) fn wake(&self) {
-        self.waker.wake();
+        let waker = {
+            let mut state = lock(&self.state);
+            if matches!(*state, State::Waiting(_)) { std::mem::take(&mut *state) } else { State::Idle }
+        };
+        if let State::Waiting(waker) = waker {
+            waker.wake();
+        }
     }
 
+    /// Registers the caller, unless the result is there.
     pub(super) fn listen(&self, cx: &Context<'_>) {
-        self.waker.register(cx.waker());
-    }
-
-    pub(super) fn take(&self) -> Option<Finished> {
-        lock(&self.result).take()
+        let mut state = lock(&self.state);
+        let before = state.register(cx);
+        drop(state);
+        drop(before);
     }
 
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Finished> {
-        if let Some(finished) = self.take() {
-            return Poll::Ready(finished);
-        }
-        self.listen(cx);
-        // It may have come between the two.
-        self.take().map_or(Poll::Pending, Poll::Ready)
+        let mut state = lock(&self.state);
+        let before = match std::mem::take(&mut *state) {
+            State::Done(finished) => return Poll::Ready(finished),
+            waiting @ (State::Idle | State::Waiting(_)) => {
+                *state = waiting;
+                state.register(cx)
+            }
+        };
+        drop(state);
+        drop(before);
+        Poll::Pending
     }
 
     pub(super) fn abandon(&self) {

@@ -248,15 +248,27 @@ impl<R: Runtime> Link for Conn<R> {
 pub(super) struct Task<R: Runtime> {
     conn: Arc<Conn<R>>,
     batch: Vec<Event>,
+    /// Ready answers of this batch: they are given to the core together, when it is asked for the next.
+    answers: Vec<(RequestId, Answer)>,
     /// A slot that nobody uses, so that a ready answer allocates nothing.
     spare: Option<Arc<Slot>>,
+    /// Where the last request went. A handle is never used again (R1), so it names this route until that is closed.
+    last_route: Option<Arc<Route>>,
     candidate: Candidate<R>,
     done: bool,
 }
 
 impl<R: Runtime> Task<R> {
     pub(super) fn new(conn: Arc<Conn<R>>, candidate: Candidate<R>) -> Self {
-        Self { conn, batch: Vec::new(), spare: None, candidate, done: false }
+        Self {
+            conn,
+            batch: Vec::new(),
+            answers: Vec::new(),
+            spare: None,
+            last_route: None,
+            candidate,
+            done: false,
+        }
     }
 
     fn finish(&mut self) {
@@ -270,13 +282,13 @@ impl<R: Runtime> Task<R> {
         self.conn.hub.leave(self.conn.owner);
     }
 
-    fn act(&mut self, now: Instant, event: Event) {
+    fn act(&mut self, event: Event) {
         self.candidate.observe(&event);
         let conn = &self.conn;
         match event {
             Event::RouteOpen { id, open, component, .. } => route::open(conn, id, *open, component),
             Event::Request { id, route, binary, priority, body, permit, .. } => {
-                self.dispatch(now, id, route, (binary, priority, body), permit);
+                self.dispatch(id, route, (binary, priority, body), permit);
             }
             Event::Stop { id, .. } => {
                 let slot = conn.book(|book| book.running.get(&id).cloned());
@@ -286,7 +298,7 @@ impl<R: Runtime> Task<R> {
             }
             Event::RouteClosed { route, .. } => {
                 let gone = conn.book(|book| book.routes.remove(&route));
-                drop(gone);
+                drop((gone, self.last_route.take()));
                 route::closed(&conn.hub, route);
             }
             Event::Room => {
@@ -302,19 +314,28 @@ impl<R: Runtime> Task<R> {
         }
     }
 
+    fn route(&mut self, handle: RouteHandle) -> Option<Arc<Route>> {
+        if let Some(last) = &self.last_route
+            && last.handle() == handle
+        {
+            return Some(Arc::clone(last));
+        }
+        let route = self.conn.book(|book| book.routes.get(&handle).cloned())?;
+        self.last_route = Some(Arc::clone(&route));
+        Some(route)
+    }
+
     /// Runs a handler up to its first answer: what is ready at once is sent in this turn.
     fn dispatch(
         &mut self,
-        now: Instant,
         id: RequestId,
         route: RouteHandle,
         (binary, priority, body): (bool, Priority, Body),
         permit: TaskPermit,
     ) {
-        let conn = &self.conn;
-        let Some(route) = conn.book(|book| book.routes.get(&route).cloned()) else {
+        let Some(route) = self.route(route) else {
             drop(permit);
-            return conn.ended(id, Answer::Stopped);
+            return self.conn.ended(id, Answer::Stopped);
         };
         let slot = self.slot(id, permit);
         let cx = RequestContext {
@@ -335,7 +356,7 @@ impl<R: Runtime> Task<R> {
         };
         conn.say(&span, &route.module_id, &answer);
         slot.ended(); // B9
-        answer_to(&mut lock(&self.conn.core), now, id, answer);
+        self.answers.push((id, answer));
         self.spare = Some(slot);
     }
 
@@ -370,11 +391,14 @@ impl<R: Runtime> turn::Seat for Task<R> {
             let mut batch = std::mem::take(&mut self.batch);
             {
                 let mut core = lock(&self.conn.core);
+                for (id, answer) in self.answers.drain(..) {
+                    answer_to(&mut core, now, id, answer);
+                }
                 batch.extend(std::iter::from_fn(|| core.poll_event()).take(BATCH));
             }
             let none = batch.is_empty();
             for event in batch.drain(..) {
-                self.act(now, event);
+                self.act(event);
             }
             self.batch = batch;
             if none {

@@ -39,6 +39,12 @@ impl Pool {
         self.take(amount).then(|| Charge { pool: Arc::clone(self), amount })
     }
 
+    /// The same with a handle that is not needed any more.
+    pub(crate) fn into_charge(pool: Arc<Self>, amount: usize) -> Option<Charge> {
+        let taken = pool.take(amount);
+        taken.then(|| Charge { pool, amount })
+    }
+
     /// Units drawn at present.
     #[must_use]
     pub fn used(&self) -> usize {

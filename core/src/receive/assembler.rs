@@ -38,6 +38,7 @@ enum Sink {
     Buffer {
         bytes: Vec<u8>,
         charge: Option<Charge>,
+        /// Where the first charge comes from, and then goes on with.
         pool: Option<Arc<Pool>>,
     },
     Drain {
@@ -100,7 +101,7 @@ impl Assembler {
         let (now, rest) = input.split_at(open.left.min(input.len()));
         match &mut open.sink {
             Sink::Buffer { bytes, charge, pool } => {
-                if reserve(bytes, charge, pool.as_ref(), now.len(), open.left) {
+                if reserve(bytes, charge, pool, now.len(), open.left) {
                     bytes.extend_from_slice(now);
                 } else {
                     open.sink = Sink::Drain { overflowed: true }; // B4, B8: what is buffered is freed
@@ -160,7 +161,7 @@ impl Assembler {
             return None;
         }
         let Sink::Buffer { bytes, charge, pool } = &mut open.sink else { return None };
-        if bytes.capacity() == bytes.len() && !reserve(bytes, charge, pool.as_ref(), 1, open.left) {
+        if bytes.capacity() == bytes.len() && !reserve(bytes, charge, pool, 1, open.left) {
             open.sink = Sink::Drain { overflowed: true };
             return None;
         }
@@ -211,7 +212,7 @@ impl Assembler {
 fn reserve(
     bytes: &mut Vec<u8>,
     charge: &mut Option<Charge>,
-    pool: Option<&Arc<Pool>>,
+    pool: &mut Option<Arc<Pool>>,
     arrived: usize,
     left: usize,
 ) -> bool {
@@ -222,16 +223,13 @@ fn reserve(
     // W12: at most doubles what has arrived; a small body that came whole gets exactly its size.
     let more = if arrived == left { arrived } else { arrived.max(bytes.len()).max(STEP).min(left) };
     let wanted = bytes.len() + more;
-    if let Some(pool) = pool {
-        let held = charge.as_ref().map_or(0, Charge::amount);
-        let ok = match charge {
-            Some(charge) => charge.try_grow(wanted.saturating_sub(held)),
-            None => {
-                *charge = pool.try_charge(wanted);
-                charge.is_some()
-            }
-        };
-        if !ok {
+    if let Some(charge) = charge {
+        if !charge.try_grow(wanted.saturating_sub(charge.amount())) {
+            return false;
+        }
+    } else if let Some(pool) = pool.take() {
+        *charge = Pool::into_charge(pool, wanted);
+        if charge.is_none() {
             return false;
         }
     }

@@ -44,18 +44,25 @@ impl Head {
 struct Frame<O> {
     head: Head,
     body: Body,
+    /// Bytes of head and body.
+    total: usize,
     /// Bytes accepted so far.
     sent: usize,
     owner: O,
 }
 
 impl<O> Frame<O> {
+    fn new(head: Head, body: Body, owner: O) -> Self {
+        let total = usize::from(head.len) + body.len();
+        Self { head, body, total, sent: 0, owner }
+    }
+
     fn total(&self) -> usize {
-        usize::from(self.head.len) + self.body.len()
+        self.total
     }
 
     fn left(&self) -> usize {
-        self.total() - self.sent
+        self.total - self.sent
     }
 
     /// The unsent rest as up to two nonempty slices.
@@ -132,7 +139,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
 
     /// Queues a data frame behind all others.
     pub(crate) fn push_data(&mut self, now: Instant, head: Head, body: Body, owner: O) -> FrameKey {
-        let frame = Frame { head, body, sent: 0, owner };
+        let frame = Frame::new(head, body, owner);
         self.data_bytes += frame.total();
         let key = self.nodes.insert(Node { frame, before: self.last, after: None });
         match self.last.and_then(|last| self.nodes.get_mut(last)) {
@@ -358,7 +365,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
 }
 
 fn pure<O>(bytes: [u8; HEADER_LEN], owner: O) -> Frame<O> {
-    Frame { head: Head { bytes, len: 21 }, body: Body::default(), sent: 0, owner }
+    Frame::new(Head { bytes, len: 21 }, Body::default(), owner)
 }
 
 #[cfg(test)]

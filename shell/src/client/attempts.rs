@@ -80,7 +80,7 @@ enum Phase {
     /// An attempt is under way.
     Trying(Ticket),
     /// The way to the next one: a pause, a fresh route, a generation. What is reported if there is none is beside it.
-    Between(Pin<Box<dyn Future<Output = Option<Ticket>> + Send>>, Option<Finished>),
+    Between(Pin<Box<dyn Future<Output = Option<Ticket>> + Send>>, Option<Box<Finished>>),
     Done,
 }
 
@@ -111,14 +111,15 @@ impl Attempts {
         if let What::Routed { route, .. } = &what {
             span.on(|| route.handle());
         }
-        // A route belongs to its generation, and dies with it (K1).
+        let live;
         let shared = if let What::Routed { route, .. } = &what {
-            Some(Arc::clone(route.shared()))
+            Some(route.shared()) // a route belongs to its generation, and dies with it (K1)
         } else {
-            managed.live()
+            live = managed.live();
+            live.as_ref()
         };
         let phase = match shared {
-            Some(shared) => Phase::Trying(what.submit(&shared, body, now, deadline)),
+            Some(shared) => Phase::Trying(what.submit(shared, body, now, deadline)),
             // E4
             None if deadline <= now => {
                 Phase::Trying(Ticket::settled(managed.unsent(NotSentCode::DeadlineExpired, Body::default())))
@@ -208,7 +209,7 @@ impl Attempts {
             Some(at) => Box::pin(pause_and_try(managed, at, what, body, deadline)),
             None => Box::pin(reopen_and_try(what, gone, body, deadline)),
         };
-        self.phase = Phase::Between(next, Some(finished));
+        self.phase = Phase::Between(next, Some(Box::new(finished)));
         None
     }
 
@@ -228,7 +229,7 @@ impl Attempts {
             // Nothing ran, and nothing will: the last answer is the result.
             (None, Some(last)) => {
                 self.what = None;
-                Ticket::settled(last)
+                Ticket::settled(*last)
             }
             (None, None) => {
                 self.what = None;
@@ -245,7 +246,8 @@ impl Attempts {
     fn finish(&mut self, mut finished: Finished) -> Finished {
         finished.evidence.attempts = self.made;
         self.span.settled(&finished.outcome, finished.evidence.bytes_handed, self.made);
-        if let (Outcome::NotSent { body, .. }, Phase::Trying(ticket)) = (&mut finished.outcome, &mut self.phase)
+        if let (Outcome::NotSent { body, .. }, Phase::Trying(ticket)) =
+            (&mut finished.outcome, &mut self.phase)
             && body.is_lent()
         {
             drop(std::mem::take(body));

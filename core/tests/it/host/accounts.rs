@@ -1,7 +1,7 @@
 //! What a host counts, holds and says of itself, to the last unit.
 
 use super::harness::*;
-use crate::raw::T0;
+use crate::raw::{T0, frame};
 use hostwire_core::body::Body;
 use hostwire_core::control::{ErrorBody, HostCode};
 use hostwire_core::endpoint::{Deadline, DeadlineReason, Disconnect, Endpoint};
@@ -66,8 +66,10 @@ fn z2_each_byte_that_left_is_counted_once() {
     let (hello, auth) = handshake();
     conn.feed(&hello);
     let mut sent = conn.take_bytes().len();
-    conn.feed(&auth);
-    conn.control(NEGOTIATE);
+    let negotiate = frame(FrameType::Request, 0x02, (0, 0, conn.next()), NEGOTIATE);
+    conn.feed(&[&auth[..], &negotiate].concat());
+    let received = hello.len() + auth.len() + negotiate.len();
+    assert_eq!(conn.inner.counters().received.bytes, received as u64, "A10: two messages of one input");
     sent += conn.take_bytes().len();
     conn.control(CATALOG);
     begin(&mut conn.inner);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 fn main() {
     let role = std::env::args().nth(1);
     let executor = Arc::new(Executor::new());
-    let smol = Smol::new(Arc::clone(&executor));
+    let smol = Smol::new(&executor);
     let code = async_io::block_on(executor.run(async {
         match role.as_deref() {
             Some("host") => host(smol).await,

@@ -123,7 +123,7 @@ pub(crate) fn on_smol<F: Future<Output = ()>>(test: impl FnOnce(Smol) -> F) {
     async_io::block_on(async_io::Timer::after(Duration::from_millis(1)));
     let before = Holdings::now();
     let executor = Arc::new(async_executor::Executor::new());
-    async_io::block_on(executor.run(test(Smol::new(Arc::clone(&executor)))));
+    async_io::block_on(executor.run(test(Smol::new(&executor))));
     assert!(executor.is_empty(), "tasks left on the executor");
     drop(executor);
     before.assert_same();

@@ -447,7 +447,7 @@ fn pa5_a_runtime_that_goes_takes_its_children_with_it() {
         let mut control = Control::new();
         let executor = Arc::new(async_executor::Executor::new());
         let kept = async_io::block_on(executor.run(async {
-            let bench = crate::audit::bench(hostwire_smol::Smol::new(Arc::clone(&executor)));
+            let bench = crate::audit::bench(hostwire_smol::Smol::new(&executor));
             let session = Session::spawn(&bench, control.command("ignoring-family", 0), run()).unwrap();
             if point > 0 {
                 control.know(&bench, 2).await;

@@ -150,11 +150,11 @@ pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
     /// `steps` of work, named by a word.
-    pub(crate) fn new(output: Output, name: &'static str, steps: usize) -> Self {
+    pub(crate) fn new(output: Output, name: &'static str, steps: u64) -> Self {
         if output.quiet || !io::stderr().is_terminal() {
             return Self(None);
         }
-        let bar = ProgressBar::with_draw_target(u64::try_from(steps).ok(), ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}") {
             bar.set_style(style);
         }
@@ -178,8 +178,8 @@ impl Progress {
     }
 
     /// It is over, and leaves nothing on the terminal.
-    pub(crate) fn end(self) {
-        if let Some(bar) = self.0 {
+    pub(crate) fn end(&self) {
+        if let Some(bar) = &self.0 {
             bar.finish_and_clear();
         }
     }

@@ -6,6 +6,7 @@
 use crate::args::{Common, Transport};
 use crate::connect::{connect_offering, open};
 use crate::exit::{Exit, Stop};
+use crate::output::Progress;
 use crate::runtime::Job;
 use bytes::Bytes;
 use clap::Args;
@@ -119,6 +120,7 @@ impl Job for Prepared {
         }
         let left = Arc::new(AtomicU64::new(self.bench.requests));
         let (sender, receiver) = channel();
+        let progress = Arc::new(Progress::new(output, "bench", self.bench.requests));
         let began = runtime.now();
         for (_, route) in &routes {
             for _ in 0..self.bench.depth {
@@ -127,6 +129,7 @@ impl Job for Prepared {
                     route.clone(),
                     self.work.clone(),
                     Arc::clone(&left),
+                    Arc::clone(&progress),
                     sender.clone(),
                 );
                 runtime.spawn(lane);
@@ -135,6 +138,7 @@ impl Job for Prepared {
         drop(sender);
         let lanes = runtime.blocking(move || receiver.iter().collect::<Vec<Lane>>()).await;
         let seconds = runtime.now().saturating_since(began).as_secs_f64();
+        progress.end();
         let lanes = lanes.map_err(|error| Stop::Bug(error.to_string()))?;
         let failed = lanes.iter().map(|lane| lane.failed).sum();
         let error = lanes.iter().find_map(|lane| lane.error.clone());
@@ -185,7 +189,14 @@ struct Lane {
 }
 
 /// Requests one after the other, as long as there are any.
-async fn lane<R: Runtime>(runtime: R, route: Route, work: Work, left: Arc<AtomicU64>, result: Sender<Lane>) {
+async fn lane<R: Runtime>(
+    runtime: R,
+    route: Route,
+    work: Work,
+    left: Arc<AtomicU64>,
+    progress: Arc<Progress>,
+    result: Sender<Lane>,
+) {
     let mut lane = Lane::default();
     let take = |left: u64| left.checked_sub(1);
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
@@ -200,6 +211,7 @@ async fn lane<R: Runtime>(runtime: R, route: Route, work: Work, left: Arc<Atomic
                 lane.error.get_or_insert(error.to_string());
             }
         }
+        progress.step();
     }
     let _ = result.send(lane); // nobody listens any more only when the measurement was given up
 }

@@ -81,7 +81,7 @@ impl Replay {
             // Looked for first: how many there are is known before the first is played.
             find(path, &mut files)?;
         }
-        let progress = Progress::new(tally.output, "replay", files.len());
+        let progress = Progress::new(tally.output, "replay", files.len() as u64);
         for file in &files {
             let vector = load(file).map_err(Stop::usage)?;
             for case in &vector.cases {

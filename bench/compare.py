@@ -163,11 +163,12 @@ def status(pid, key):
 
 
 def wakeups(pid):
-    total = 0
+    """By thread: one that ends takes its count with it."""
+    counts = {}
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/status") as lines:
-            total += next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
-    return total
+            counts[task] = next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+    return counts
 
 
 def idle(runtime, connections, seconds):
@@ -182,12 +183,14 @@ def idle(runtime, connections, seconds):
         few = holder(1)
         base = [status(pid, "VmRSS") for pid in (server.process.pid, few.pid)]
         many = holder(connections)
-        time.sleep(5)  # setup's timers run out
+        time.sleep(15)  # setup's timers run out, and the threads that read the discovery file end
         pids = (server.process.pid, many.pid)
         memory = [(status(pid, "VmRSS") - before) / connections for pid, before in zip(pids, base)]
         before = [wakeups(pid) for pid in pids]
         time.sleep(seconds)
-        woken = [(wakeups(pid) - start) / seconds for pid, start in zip(pids, before)]
+        after = [wakeups(pid) for pid in pids]
+        woken = [sum(count - first[task] for task, count in last.items() if task in first) / seconds
+                 for first, last in zip(before, after)]
         stop(many)
         stop(few)
         return {"connections": connections, "kib_host": memory[0], "kib_client": memory[1],

@@ -7,7 +7,7 @@ use crate::handshake::{read_exact, write_all};
 use harness::{Control, Histogram, Shape, body};
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 use std::time::Instant;
 
@@ -42,11 +42,17 @@ impl Source {
     }
 }
 
+/// What items are made of: made once, so that a connection without a stream does not pay for it.
+pub fn filler() -> &'static [u8] {
+    static FILLER: LazyLock<Vec<u8>> = LazyLock::new(|| body(64 << 10));
+    &FILLER
+}
+
 /// Echoes straight from the read buffer.
 pub async fn serve(mut wire: impl Wire) -> io::Result<()> {
     let (mut reader, mut out) = (Reader::new(), Writer::default());
     let mut source: Option<Source> = None;
-    let filler = body(64 << 10);
+    let filler = filler();
     poll_fn(move |cx| {
         loop {
             if let Some(stream) = &mut source

@@ -1,10 +1,10 @@
 //! *mux*, the pilot's prototype: a call API over one task per connection, a slab of waiters under one mutex, handlers called in
 //! line. No outcomes, budgets, deadlines or JSON: what the shape costs without the protocol.
 
-use crate::ceiling::Source;
+use crate::ceiling::{Source, filler};
 use crate::frames::{END, Frame, Header, LARGE, REQUEST, RESPONSE, Reader, STREAM, Wire, Writer};
 use futures::task::AtomicWaker;
-use harness::{Client, Rt, body};
+use harness::{Client, Rt};
 use slab::Slab;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -207,7 +207,7 @@ impl Client for Mux {
 pub async fn serve(mut wire: impl Wire) -> io::Result<()> {
     let (mut reader, mut out) = (Reader::new(), Writer::default());
     let mut source: Option<Source> = None;
-    let filler = body(64 << 10);
+    let filler = filler();
     let handler = std::convert::identity::<Vec<u8>>;
     poll_fn(move |cx| {
         loop {

@@ -124,7 +124,11 @@ impl Job for Prepared {
 
     async fn run<R: Runtime>(self, runtime: R) -> Self::Output {
         let interrupt = Interrupt::install()?;
-        let own = if self.common.names_a_place() { None } else { Some(Own::start(&runtime).await?) };
+        let own = if self.common.names_a_place() {
+            None
+        } else {
+            Some(Own::start(&runtime, self.common.output()).await?)
+        };
         let connected = match &own {
             Some(own) => connect_to(&runtime, &self.common, own.place()).await,
             None => connect(&runtime, &self.common).await,
@@ -151,7 +155,7 @@ struct Own {
 }
 
 impl Own {
-    async fn start<R: Runtime>(runtime: &R) -> Result<Self, Stop> {
+    async fn start<R: Runtime>(runtime: &R, output: Output) -> Result<Self, Stop> {
         let failed = |what: String| Stop::Failed(format!("cannot start a host: {what}"));
         let dir = tempfile::Builder::new()
             .prefix("hostwire-run-")
@@ -161,7 +165,7 @@ impl Own {
         let location =
             Location::resolve(&Environment::default(), &place).map_err(|error| failed(error.to_string()))?;
         let config = HostConfig::new(location, DAEMON_VER);
-        let runner = Arc::new(make_runner(runtime.clone())?);
+        let runner = Arc::new(make_runner(runtime.clone(), output)?);
         let host = Host::start(runtime.clone(), config, vec![runner])
             .await
             .map_err(|error| failed(error.to_string()))?;

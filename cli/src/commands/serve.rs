@@ -194,7 +194,7 @@ impl Job for Prepared {
         let Self { output, config, mut components, runner } = self;
         let signals = Caught::install()?;
         if runner {
-            components.push(Arc::new(make_runner(runtime.clone())?));
+            components.push(Arc::new(make_runner(runtime.clone(), output)?));
         }
         let host = match Host::start(runtime, config, components).await {
             Ok(host) => host,
@@ -213,7 +213,7 @@ impl Job for Prepared {
 }
 
 /// The component that runs commands, in a process that its escaped descendants come to.
-pub(crate) fn make_runner<R: Runtime>(runtime: R) -> Result<Runner<R>, Stop> {
+pub(crate) fn make_runner<R: Runtime>(runtime: R, output: Output) -> Result<Runner<R>, Stop> {
     become_subreaper()
         .map_err(|error| Stop::Failed(format!("cannot take over orphaned processes: {error}")))?;
     let mut config = RunnerConfig::default();
@@ -227,7 +227,7 @@ pub(crate) fn make_runner<R: Runtime>(runtime: R) -> Result<Runner<R>, Stop> {
             report.survivors.iter().map(|one| format!("{} ({})", one.pid, one.state)).collect();
         let left = if left.is_empty() { "nobody".to_owned() } else { left.join(", ") };
         // PD29: no command line.
-        complain(&format!(
+        output.info(&format!(
             "teardown of {}: {}; {}; left: {left}",
             report.pid.unwrap_or_default(),
             report.cause.as_str(),

@@ -42,7 +42,7 @@ impl Tenure {
         Self::begin_as(lock, launch, None, now_ms)
     }
 
-    /// The same with key and daemon ID from whoever started this process: minted for it, and for no other incarnation (P2).
+    /// The same with key, daemon ID and version from whoever started this process: minted for it, and for no other incarnation (P2).
     ///
     /// # Errors
     ///
@@ -57,7 +57,8 @@ impl Tenure {
             return Err(HostFileError::BadDaemonVersion);
         }
         let credentials = match given {
-            Some(given) => Credentials { daemon_ver: launch.daemon_ver.into(), ..given },
+            // A3: the version is part of what its client expects.
+            Some(given) => given,
             None => Credentials {
                 key: Key::new(random()?),
                 daemon_id: DaemonId::new(random()?),

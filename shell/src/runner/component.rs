@@ -45,8 +45,8 @@ impl Default for RunnerConfig {
         Self {
             budget: Budget::default(),
             runs: 64,
-            kept: 256,
-            replay_bytes: 4 << 20,
+            kept: 64,
+            replay_bytes: 1 << 20,
             hold: Duration::from_secs(10),
             observer: None,
         }

@@ -151,7 +151,8 @@ pub(crate) struct Holdings {
 impl Holdings {
     pub(crate) fn now() -> Self {
         let count = |path: &str| read_dir(path).map_or(0, Iterator::count);
-        // The harness starts and ends threads of its own, named after its tests, at any time.
+        // The harness starts and ends threads of its own, named after its tests, at any time; smol's pool for blocking work is the
+        // process's, and its threads go when they have been idle.
         let threads = read_dir("/proc/self/task")
             .unwrap()
             .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())

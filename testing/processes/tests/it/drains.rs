@@ -4,10 +4,10 @@ use crate::chaos::{Control, patient, run};
 use crate::on_both_runtimes;
 use hostwire::Runtime;
 use hostwire::core::child::{
-    Capture, Cause, Config, EndedBy, Exit, Failure, Group, Look, Phase, Report, Signal, State, Stream,
-    Survivor, Verdict,
+    Budget, Capture, Cause, Config, EndedBy, Exit, Failure, Group, Look, Phase, Phases, Report, Signal,
+    State, Stream, Survivor, Verdict,
 };
-use hostwire::process::{Extras, Pool, Port, Session, Spawned, close_all, own_stdin, spawn};
+use hostwire::process::{Extras, Pool, Port, Session, Spawned, close_all, spawn};
 use hostwire::testing::ManualClock;
 use std::future::{Future as _, poll_fn};
 use std::io;
@@ -118,7 +118,7 @@ on_both_runtimes! {
         let pool = Pool::new(1);
         let fake = Fake::default();
         let (spawned, _child_ends) = fake.spawned();
-        let config = Config { budget: hostwire::core::child::Budget::default(), ..run() };
+        let config = Config { budget: Budget::default(), ..run() };
         let session = Session::adopt(&clock, spawned, config, pool.try_slot(), Extras::default()).unwrap();
         assert_eq!(pool.free(), 0);
         let began = clock.now();
@@ -138,7 +138,11 @@ on_both_runtimes! {
     async fn pd8_a_step_that_panics_is_errored_and_the_child_is_killed(bench) {
         let fake = Fake { panics: true, ..Fake::default() };
         let (spawned, child_ends) = fake.spawned();
-        let session = Session::adopt(&bench, spawned, run(), None, Extras::default()).unwrap();
+        // Nothing can be seen, so every phase lasts its time.
+        let short = Duration::from_millis(50);
+        let phases = Phases { term: short, kill: short, sweep: short, ..*patient().phases() };
+        let config = Config { budget: Budget::around(phases).unwrap(), ..run() };
+        let session = Session::adopt(&bench, spawned, config, None, Extras::default()).unwrap();
         session.close(Cause::Cancelled);
         bench.until("the kill", || fake.did("group Kill") || fake.did("group Term")).await;
         drop(child_ends); // now it dies
@@ -237,7 +241,7 @@ on_both_runtimes! {
 
     async fn pd24_one_kill_ends_a_fork_loop(bench) {
         let mut control = Control::new();
-        let budget = hostwire::core::child::Budget::around(hostwire::core::child::Phases {
+        let budget = Budget::around(Phases {
             term: Duration::ZERO,
             ..*patient().phases()
         }).unwrap();
@@ -252,7 +256,7 @@ on_both_runtimes! {
 
     async fn pd25_the_escalation_follows_the_group(bench) {
         let mut control = Control::new();
-        let budget = hostwire::core::child::Budget::around(hostwire::core::child::Phases {
+        let budget = Budget::around(Phases {
             term: Duration::from_millis(200),
             ..*patient().phases()
         }).unwrap();
@@ -310,23 +314,22 @@ on_both_runtimes! {
         assert_eq!(pool.free(), 1);
     }
 
-    async fn pd30_a_pipe_as_own_input_is_opened_anew_and_the_shared_one_stays_as_it_is(bench) {
-        // This process's own input may be anything; in a child it is a pipe.
-        let _ = (&bench, own_stdin as fn() -> io::Result<OwnedFd>);
-        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
-        let again = rustix::fs::open(
-            format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&read)),
-            rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK,
-            rustix::fs::Mode::empty(),
-        ).unwrap();
-        let flags = rustix::fs::fcntl_getfl(&read).unwrap();
-        assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "whoever shares it sees no change");
-        drop((again, write));
+    /// A read of a process's own input that is pending does not keep the process, and whoever shares the pipe sees no change of it.
+    async fn pd30_a_pending_read_of_the_own_input_can_be_left(bench) {
+        for runtime in ["tokio", "smol"] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_child-peer"));
+            command.args(["reads", runtime]);
+            let session = Session::spawn(&bench, command, Config { stdin: true, ..run() }).unwrap();
+            // Its input stays open all the while: its end is its own.
+            let ended = session.ended().await;
+            assert_eq!((ended.report().exit, ended.report().cause), (Exit::Code(0), Cause::ChildExited), "{runtime}: {ended:?}");
+            assert!(ended.verdict().is_completed());
+        }
     }
 
     async fn pa10_many_children_that_ignore_everything_take_one_budget_together(bench) {
         let mut control = Control::new();
-        let budget = hostwire::core::child::Budget::around(hostwire::core::child::Phases {
+        let budget = Budget::around(Phases {
             term: Duration::from_millis(300),
             ..*patient().phases()
         }).unwrap();

@@ -149,7 +149,7 @@ on_both_runtimes! {
                 }
                 // A pipe's worth and more: the writer is in the middle of it, and nobody reads.
                 let _ = session.try_call(vec![b'x'; 1 << 18], None, Instant::FAR_FUTURE);
-                while session.counters().bytes < 1 << 16 {
+                while session.counters().bytes < 1 << 15 {
                     session.closing_or_a_moment().await;
                 }
                 stuck.fetch_add(1, Ordering::SeqCst);
@@ -162,7 +162,7 @@ on_both_runtimes! {
         assert_eq!(writer_was_stuck.load(Ordering::SeqCst), 1);
         assert_eq!(ended.report().cause, Cause::BadProof, "PA9");
         assert!(ended.verdict().is_completed(), "{ended:?}");
-        assert!(ended.report().input_bytes >= 1 << 16 && ended.report().input_bytes < 1 << 18);
+        assert!(ended.report().input_bytes >= 1 << 15 && ended.report().input_bytes < 1 << 18);
         bench.until("the end of its one task", || bench.tasks() == 0).await;
         control.all_gone(&bench).await;
     }

@@ -152,13 +152,11 @@ impl Holdings {
     pub(crate) fn now() -> Self {
         let count = |path: &str| read_dir(path).map_or(0, Iterator::count);
         // The harness starts and ends threads of its own, named after its tests, at any time; smol's pool for blocking work is the
-        // process's, and its threads go when they have been idle.
+        // process's, and its idle threads may stay.
         let threads = read_dir("/proc/self/task")
             .unwrap()
             .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-            .filter(|name| {
-                name.starts_with("tokio") || name.starts_with("smol") || name.starts_with("blocking")
-            })
+            .filter(|name| name.starts_with("tokio") || name.starts_with("smol"))
             .count();
         Self { descriptors: count("/proc/self/fd"), threads, children: children() }
     }

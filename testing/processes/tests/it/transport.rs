@@ -86,7 +86,8 @@ on_both_runtimes! {
         let mut short = client();
         short.timeouts.setup = std::time::Duration::from_millis(300);
         for (mode, config, causes) in [
-            ("never-read", &short, &[Cause::Timeout][..]),
+            ("read-only", &short, &[Cause::Timeout][..]),
+            ("never-read", &short, &[Cause::BadProof, Cause::Malformed, Cause::Timeout]),
             ("peer-malformed", &short, &[Cause::BadProof, Cause::Malformed, Cause::Timeout]),
             ("echo", &client(), &[Cause::BadProof, Cause::Malformed]),
             ("exit", &client(), &[Cause::Eof, Cause::ChildExited, Cause::BadProof, Cause::WriteFailed]),

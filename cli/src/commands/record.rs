@@ -100,7 +100,7 @@ impl Record {
         if output.json {
             output.object(&End { event: "ended", connections, failed })?;
         } else {
-            output.line(&format!("{connections} connections recorded in {}", self.out_dir.display()))?;
+            output.line(&format!("connections recorded in {}: {connections}", self.out_dir.display()))?;
         }
         Ok(if failed { Exit::FAILED } else { Exit::SUCCESS })
     }

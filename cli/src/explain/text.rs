@@ -11,7 +11,7 @@ pub(crate) fn line(told: &Told) -> String {
     match told {
         Told::Case { file, name, rules } => {
             let rules = rules.join(" ");
-            format!("\n{file}: {name} [{rules}]")
+            format!("{file}: {name} [{rules}]")
         }
         Told::Note { at, text, rules } => {
             format!("{}  -- {}{}", moment(at.as_deref()), printable(text), cited(rules))

@@ -217,7 +217,7 @@ pub(crate) fn make_runner<R: Runtime>(runtime: R, output: Output) -> Result<Runn
     become_subreaper()
         .map_err(|error| Stop::Failed(format!("cannot take over orphaned processes: {error}")))?;
     let mut config = RunnerConfig::default();
-    config.observer = Some(Arc::new(|report| {
+    config.observer = Some(Arc::new(move |report| {
         let phases: Vec<String> = report
             .phases
             .iter()

@@ -29,7 +29,7 @@ fn main() {
             }
             _ => {
                 let executor = Arc::new(Executor::new());
-                async_io::block_on(executor.run(reads(&Smol::new(Arc::clone(&executor)))));
+                async_io::block_on(executor.run(reads(&Smol::new(&executor))));
             }
         }
         // Nothing of the read is left: the process ends though its input is open.

@@ -89,8 +89,8 @@ on_both_runtimes! {
             ("read-only", &short, &[Cause::Timeout][..]),
             ("never-read", &short, &[Cause::BadProof, Cause::Malformed, Cause::Timeout]),
             ("peer-malformed", &short, &[Cause::BadProof, Cause::Malformed, Cause::Timeout]),
-            ("echo", &client(), &[Cause::BadProof, Cause::Malformed]),
-            ("exit", &client(), &[Cause::Eof, Cause::ChildExited, Cause::BadProof, Cause::WriteFailed]),
+            ("echo", &short, &[Cause::BadProof, Cause::Malformed, Cause::Timeout]),
+            ("exit", &short, &[Cause::Eof, Cause::ChildExited, Cause::BadProof, Cause::WriteFailed, Cause::Timeout]),
         ] {
             let mut control = Control::new();
             let connecting = Transport::child(&bench, control.command(mode, 0), config, run(), Extras::default());

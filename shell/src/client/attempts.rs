@@ -79,8 +79,8 @@ impl What {
 enum Phase {
     /// An attempt is under way.
     Trying(Ticket),
-    /// The way to the next one: a pause, a fresh route, a generation. What is reported if there is none is beside it.
-    Between(Pin<Box<dyn Future<Output = Option<Ticket>> + Send>>, Option<Box<Finished>>),
+    /// The way to the next one: a pause, a fresh route, a generation.
+    Between(Pin<Box<dyn Future<Output = Option<Ticket>> + Send>>),
     Done,
 }
 
@@ -90,6 +90,8 @@ pub(super) struct Attempts {
     retry: Retry,
     /// Attempts that were admitted.
     made: u32,
+    /// The answer that the next attempt was made for. It stands if there is none, or if time ran out before a byte of it left.
+    last: Option<Box<Finished>>,
     phase: Phase,
     /// Items of a stream were handed over: it is not begun again.
     begun: bool,
@@ -124,11 +126,19 @@ impl Attempts {
             None if deadline <= now => {
                 Phase::Trying(Ticket::settled(managed.unsent(NotSentCode::DeadlineExpired, Body::default())))
             }
-            None => {
-                Phase::Between(Box::pin(connect_and_try(Arc::clone(&managed), what.clone(), deadline)), None)
-            }
+            None => Phase::Between(Box::pin(connect_and_try(Arc::clone(&managed), what.clone(), deadline))),
         };
-        Self { managed, what: Some(what), retry, made: 0, phase, begun: false, stop: OnceLock::new(), span }
+        Self {
+            managed,
+            what: Some(what),
+            retry,
+            made: 0,
+            last: None,
+            phase,
+            begun: false,
+            stop: OnceLock::new(),
+            span,
+        }
     }
 
     /// What stops it from elsewhere.
@@ -150,7 +160,7 @@ impl Attempts {
                     self.begun |= matches!(front, StreamPoll::Item(_));
                     return front;
                 }
-                Phase::Between(..) => {
+                Phase::Between(_) => {
                     if self.poll_between(cx).is_pending() {
                         return StreamPoll::Pending;
                     }
@@ -179,7 +189,7 @@ impl Attempts {
                 self.made += u32::from(admitted);
                 Poll::Ready(self.judge(finished))
             }
-            Phase::Between(..) => self.poll_between(cx).map(|()| None),
+            Phase::Between(_) => self.poll_between(cx).map(|()| None),
             Phase::Done => Poll::Pending,
         }
     }
@@ -196,25 +206,35 @@ impl Attempts {
         };
         let deadline = self.retry.deadline();
         let (what, at) = match (verdict, &self.what) {
-            (Verdict::Return, _) | (_, None) => return Some(self.finish(finished)),
+            (Verdict::Return, _) | (_, None) => return Some(self.settle(finished)),
             (Verdict::Again(at), Some(what)) => (what.clone(), Some(at)),
             (Verdict::Reopen, Some(what)) => (what.clone(), None),
         };
         let managed = Arc::clone(&self.managed);
         let (gone, body) = match &mut self.phase {
             Phase::Trying(ticket) => (ticket.route(), ticket.reclaim()),
-            Phase::Between(..) | Phase::Done => (None, Body::default()),
+            Phase::Between(_) | Phase::Done => (None, Body::default()),
         };
         let next: Pin<Box<dyn Future<Output = Option<Ticket>> + Send>> = match at {
             Some(at) => Box::pin(pause_and_try(managed, at, what, body, deadline)),
             None => Box::pin(reopen_and_try(what, gone, body, deadline)),
         };
-        self.phase = Phase::Between(next, Some(Box::new(finished)));
+        self.last = Some(Box::new(finished));
+        self.phase = Phase::Between(next);
         None
     }
 
+    /// O5: what was said before outlives an attempt for which there was no time.
+    fn settle(&mut self, finished: Finished) -> Finished {
+        let late = matches!(finished.outcome, Outcome::NotSent { code: NotSentCode::DeadlineExpired, .. });
+        match self.last.take() {
+            Some(last) if late => self.finish(*last),
+            Some(_) | None => self.finish(finished),
+        }
+    }
+
     fn poll_between(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Phase::Between(next, last) = &mut self.phase else { return Poll::Ready(()) };
+        let Phase::Between(next) = &mut self.phase else { return Poll::Ready(()) };
         let stopped = self.stop.get().is_some_and(|stop| stop.poll(cx));
         let ticket = if stopped {
             None
@@ -224,18 +244,14 @@ impl Attempts {
                 Poll::Pending => return Poll::Pending,
             }
         };
-        let ticket = match (ticket, last.take()) {
-            (Some(ticket), _) => ticket,
+        let ticket = ticket.unwrap_or_else(|| {
+            self.what = None;
             // Nothing ran, and nothing will: the last answer is the result.
-            (None, Some(last)) => {
-                self.what = None;
-                Ticket::settled(*last)
-            }
-            (None, None) => {
-                self.what = None;
-                Ticket::settled(self.managed.unsent(NotSentCode::CancelledUnsent, Body::default())) // X2
-            }
-        };
+            Ticket::settled(match self.last.take() {
+                Some(last) => *last,
+                None => self.managed.unsent(NotSentCode::CancelledUnsent, Body::default()), // X2
+            })
+        });
         if let Some(stop) = self.stop.get() {
             stop.aim(ticket.target());
         }

@@ -118,6 +118,7 @@ macro_rules! suite {
             [k4_an_open_waits_for_a_host_no_longer_than_its_deadline]
             [ae5_a_forgotten_route_is_opened_again_once]
             [o5_a_busy_host_is_asked_again_within_the_deadline]
+            [o5_the_last_answer_stands_when_time_runs_out_before_the_next_attempt]
             [a_call_stopped_between_two_attempts_sends_nothing_more]
         );
         $crate::suite!(@module $run, process:

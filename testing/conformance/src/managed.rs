@@ -157,6 +157,28 @@ pub async fn o5_a_busy_host_is_asked_again_within_the_deadline<R: Runtime>(bench
     rest_of(&bench, serving.await.expect("served"), client, route).await;
 }
 
+/// O5: an attempt for which no time is left does not hide the answer before it.
+pub async fn o5_the_last_answer_stands_when_time_runs_out_before_the_next_attempt<R: Runtime>(
+    bench: Bench<R>,
+) {
+    let (client, route, mut host) = connected(&bench).await;
+    let mut call = Box::pin(route.request(Request::from("please").within(Duration::from_millis(30))));
+    let serving = bench.blocking(move || {
+        let request = host.frame();
+        host.refuse(&request, "server_busy");
+        host
+    });
+    let host = serving.await.expect("served");
+    bench.inner().until("the refusal", || client.counters().settlements.terminal >= 2).await;
+    // The next attempt is due in 25 ms of 30, and comes late.
+    assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
+    bench.advance(Duration::from_millis(50));
+    let error = call.as_mut().await.expect_err("busy");
+    assert_eq!((error.code(), error.evidence().attempts), ("server_busy", 1));
+    drop(call);
+    rest_of(&bench, host, client, route).await;
+}
+
 /// B029, O4: dropping, or cancelling, a call between two attempts ends it: nothing more is sent.
 pub async fn a_call_stopped_between_two_attempts_sends_nothing_more<R: Runtime>(bench: Bench<R>) {
     let (client, route, mut host) = connected(&bench).await;

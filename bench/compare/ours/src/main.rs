@@ -148,7 +148,7 @@ async fn play<R: Runtime>(rt: Rt, runtime: R, args: Args) {
 async fn go(rt: Rt, args: Args) {
     match rt {
         Rt::Tokio => play(rt, Tokio::current().expect("in a runtime"), args).await,
-        Rt::Smol => play(rt, Smol::new(Arc::clone(Rt::executor())), args).await,
+        Rt::Smol => play(rt, Smol::new(Rt::executor()), args).await,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::Bench;
 use crate::raw_host::RawHost;
 use crate::stage::{connected, rest_of};
 use hostwire::Runtime;
-use hostwire::client::{CallError, Request};
+use hostwire::client::{CallError, Client, Request};
 use hostwire::core::fault::CloseReason;
 use hostwire::core::outcome::{NotSentCode, UnknownCode};
 use hostwire::core::wire::FrameType;
@@ -12,16 +12,17 @@ use std::time::Duration;
 
 /// More than any socket takes at once.
 const BIG: usize = 16 << 20;
+/// More than what leaves before a large frame does.
+const BEGUN: u64 = 4_096;
 
-/// Waits until the connection's writes are stuck.
-async fn stuck<R: Runtime>(bench: &Bench<R>) {
-    let mut last = bench.inner().calls();
-    for quiet in 0.. {
+/// Waits until so many bytes have left at least, and the connection's writes are stuck.
+async fn stuck<R: Runtime>(bench: &Bench<R>, client: &Client, least: u64) {
+    bench.inner().until("its bytes", || client.counters().sent.bytes >= least).await;
+    let (mut last, mut quiet) = (bench.inner().calls(), 0);
+    while quiet < 20 {
         bench.inner().pause().await;
         let now = bench.inner().calls();
-        if now == last && quiet >= 20 {
-            return;
-        }
+        quiet = if now == last { quiet + 1 } else { 0 };
         last = now;
     }
 }
@@ -30,7 +31,7 @@ async fn stuck<R: Runtime>(bench: &Bench<R>) {
 pub async fn b115_a_call_dropped_in_the_middle_of_its_frame_does_not_tear_it<R: Runtime>(bench: Bench<R>) {
     let (client, route, mut host) = connected(&bench).await;
     let dropped = route.request(vec![7; BIG]);
-    stuck(&bench).await;
+    stuck(&bench, &client, BEGUN).await;
     drop(dropped);
     let next = route.request("next");
     let serving = bench.blocking(move || {
@@ -55,7 +56,7 @@ pub async fn b124_deadlines_hold_while_the_peer_does_not_read<R: Runtime>(bench:
     host = host_back;
     let half = route.request(Request::new(vec![7; BIG]).within(second));
     let queued = route.request(Request::from("queued").within(second));
-    stuck(&bench).await;
+    stuck(&bench, &client, BEGUN).await;
     bench.advance(second);
     let error = half.await.expect_err("no answer");
     assert!(matches!(error, CallError::Unknown { code: UnknownCode::DeadlineExpired, .. }), "{error}");
@@ -82,14 +83,14 @@ pub async fn b136_closing_behind_a_stuck_frame_ends_with_its_deadline<R: Runtime
     let (client, route, host) = connected(&bench).await;
     let stuck_call = route.request(vec![7; BIG]);
     let queued = route.request("queued");
-    stuck(&bench).await;
+    stuck(&bench, &client, BEGUN).await;
     let (first, second) = (client.close(), client.clone().close());
     let error = queued.await.expect_err("not sent");
     assert!(matches!(error, CallError::NotSent { code: NotSentCode::ClientClosed, .. }), "{error}");
     let error = stuck_call.await.expect_err("lost");
     assert!(matches!(error, CallError::Unknown { code: UnknownCode::ConnectionLost, .. }), "{error}");
     bench.inner().until("the close deadline's timer", || bench.timers() > 0).await;
-    stuck(&bench).await;
+    stuck(&bench, &client, BEGUN).await;
     bench.advance(Duration::from_secs(5));
     assert_eq!(first.await, CloseReason::Local);
     assert_eq!(second.await, CloseReason::Local);
@@ -132,7 +133,7 @@ pub async fn b122_a_reset_ends_a_connection_like_the_end_of_its_input<R: Runtime
         let serving = bench.blocking(move || (host.frame(), host));
         let (_, mut host) = serving.await.expect("served");
         let unread = route.request("second");
-        stuck(&bench).await;
+        stuck(&bench, &client, 0).await;
         if !reset {
             let serving = bench.blocking(move || (host.frame(), host));
             host = serving.await.expect("served").1;
@@ -160,7 +161,7 @@ pub async fn b137_an_answer_before_a_failed_write_is_still_read<R: Runtime>(benc
     let serving = bench.blocking(move || (host.frame(), host));
     let (request, mut host) = serving.await.expect("served");
     let stuck_call = route.request(vec![7; BIG]);
-    stuck(&bench).await;
+    stuck(&bench, &client, BEGUN).await;
     let serving = bench.blocking(move || {
         host.respond(&request, b"all the same");
         drop(host); // with input unread: our next write fails, and so may a read behind the answer

@@ -262,7 +262,9 @@ pub async fn z3_repeated_events_are_limited_in_logs_and_never_in_counters<R: Run
     fail(2).await;
     bench.inner().until("two more counted", || counted() == 102).await;
     bench.inner().until("one more told", || capture.count("connection retired") == 9).await;
-    assert_eq!(capture.count("silent=92"), 1, "{}", capture.text());
+    // The last of the hundred may be told after the clock has moved, and then they are the ones that speak for the rest.
+    let silent: usize = (85..=92).map(|silent| capture.count(&format!("silent={silent}"))).sum();
+    assert_eq!(silent, 1, "{}", capture.text());
     host.shutdown();
     ended(&bench, &host).await;
 }

@@ -3,7 +3,7 @@
 //! Owns the status, the generation number, the attempts and the retry timer. Invariants: a generation's number is never used twice (PA11);
 //! a reconnect is scheduled by the loss of an online generation and by nothing else (PA6); after the shutdown nothing is made (PA7).
 
-use super::session::Cause;
+use super::cause::Cause;
 use crate::time::{Clock, Instant};
 use core::time::Duration;
 

@@ -5,24 +5,30 @@
 //! sweep, read to the end, and only then close the pipes and reap. What comes out is an [`Ended`]: a verdict that says `completed` only with
 //! proof, and a report. [`Lifecycle`] decides when a child that is lost is made again.
 
+mod action;
 mod budget;
+mod cause;
+mod config;
 mod lifecycle;
+mod look;
 mod outbox;
 mod outcome;
 mod ring;
 mod session;
 
+pub use action::{Action, Resource, Signal};
 pub use budget::{Budget, BudgetError, Phase, Phases};
+pub use cause::{Cause, Stage, State};
+pub use config::{Capture, Config};
 pub use lifecycle::{Lifecycle, LifecycleRefused, Restart, Status};
+pub use look::{Leader, Look, Owner};
 pub use outbox::{
     CallId, ControlKey, Outbox, OutboxCounters, QueueLimits, Refused, ReplySlot, Sent, Settled, Unanswered,
 };
 pub use outcome::{
     Ended, EndedBy, Exit, ExitClass, Failure, Group, Proof, Report, Stream, StreamReport, Survivor, Verdict,
 };
-pub use session::{
-    Action, Capture, Cause, Config, Leader, Look, Owner, Resource, Session, Signal, Stage, State,
-};
+pub use session::Session;
 
 /// The code of a cancel whose process group could not be seen to be gone: never reported as success.
 pub const TEARDOWN_UNCONFIRMED: &str = "teardown_unconfirmed";

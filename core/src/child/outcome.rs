@@ -5,7 +5,7 @@
 //! (`Session::freeze`), owns all that it holds, and shares nothing with a reader that may still run (PD11).
 
 use super::budget::Phase;
-use super::session::Cause;
+use super::cause::Cause;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;

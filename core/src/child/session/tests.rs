@@ -1,6 +1,9 @@
 //! The order of steps against a world without processes: a process table that obeys, or does not, and a clock that is moved by hand.
 
-use super::super::outbox::Sent;
+use super::super::budget::Budget;
+use super::super::look::Leader;
+use super::super::outbox::{QueueLimits, Sent};
+use super::super::outcome::Survivor;
 use super::*;
 use std::vec;
 

@@ -27,7 +27,8 @@ pub(super) enum What {
     /// Boxed: it is large, and routed requests are moved around with the room for it.
     Open(Box<RouteOpen>),
     Catalog(CatalogFilter),
-    Shutdown,
+    /// Of the host behind this generation, the client's last: another incarnation is never asked for it (K4).
+    Shutdown(Option<Arc<Shared>>),
     Routed {
         route: Route,
         binary: bool,
@@ -42,7 +43,7 @@ impl What {
         match self {
             Self::Open(_) => "route.open",
             Self::Catalog(_) => "catalog.list",
-            Self::Shutdown => "host.shutdown",
+            Self::Shutdown(_) => "host.shutdown",
             Self::Routed { stream: false, .. } => "request",
             Self::Routed { stream: true, .. } => "stream",
         }
@@ -51,7 +52,7 @@ impl What {
     const fn kind(&self) -> Attempt {
         match self {
             Self::Open(_) => Attempt::RouteOpen,
-            Self::Catalog(_) | Self::Shutdown => Attempt::Control,
+            Self::Catalog(_) | Self::Shutdown(_) => Attempt::Control,
             Self::Routed { .. } => Attempt::Routed,
         }
     }
@@ -63,7 +64,7 @@ impl What {
             Self::Catalog(filter) => {
                 shared.submit(false, body, |conn, _| conn.catalog(now, filter.clone(), deadline))
             }
-            Self::Shutdown => shared.submit(false, body, |conn, _| conn.host_shutdown(now, deadline)),
+            Self::Shutdown(_) => shared.submit(false, body, |conn, _| conn.host_shutdown(now, deadline)),
             Self::Routed { route, binary, priority, stream } => {
                 let (binary, priority, stream) = (*binary, *priority, *stream);
                 let handle = route.handle();
@@ -114,11 +115,13 @@ impl Attempts {
             span.on(|| route.handle());
         }
         let live;
-        let shared = if let What::Routed { route, .. } = &what {
-            Some(route.shared()) // a route belongs to its generation, and dies with it (K1)
-        } else {
-            live = managed.live();
-            live.as_ref()
+        let shared = match &what {
+            What::Routed { route, .. } => Some(route.shared()), // a route belongs to its generation, and dies with it (K1)
+            What::Shutdown(last) => last.as_ref(),
+            What::Open(_) | What::Catalog(_) => {
+                live = managed.live();
+                live.as_ref()
+            }
         };
         let phase = match shared {
             Some(shared) => Phase::Trying(what.submit(shared, body, now, deadline)),
@@ -126,6 +129,9 @@ impl Attempts {
             None if deadline <= now => {
                 Phase::Trying(Ticket::settled(managed.unsent(NotSentCode::DeadlineExpired, Body::default())))
             }
+            None if matches!(what, What::Shutdown(_)) => Phase::Trying(Ticket::settled(
+                managed.unsent(NotSentCode::ConnectionRetired, Body::default()),
+            )),
             None => Phase::Between(Box::pin(connect_and_try(Arc::clone(&managed), what.clone(), deadline))),
         };
         Self {
@@ -275,7 +281,7 @@ impl Attempts {
     }
 }
 
-/// Only what has no body waits for a generation: a route has its own (K1).
+/// Only what has no body waits for a generation: a route has its own (K1), and so has a shutdown.
 async fn connect_and_try(managed: Arc<Managed>, what: What, deadline: Instant) -> Option<Ticket> {
     Some(match managed.generation(deadline).await {
         Ok(shared) => what.submit(&shared, Body::default(), managed.now(), deadline),
@@ -293,7 +299,8 @@ async fn pause_and_try(
     managed.sleep(at).await;
     let shared = match &what {
         What::Routed { route, .. } => Arc::clone(route.shared()),
-        What::Open(_) | What::Catalog(_) | What::Shutdown => managed.generation(deadline).await.ok()?,
+        What::Shutdown(last) => Arc::clone(last.as_ref()?),
+        What::Open(_) | What::Catalog(_) => managed.generation(deadline).await.ok()?,
     };
     Some(what.submit(&shared, body, managed.now(), deadline))
 }

@@ -78,7 +78,7 @@ impl ControlCall<CatalogReply> {
 
 impl ControlCall<Evidence> {
     pub(super) fn shutdown(client: &Client, deadline: Instant) -> Self {
-        Self::new(client, What::Shutdown, deadline, |outcome, evidence| {
+        Self::new(client, What::Shutdown(client.managed().current()), deadline, |outcome, evidence| {
             if let Outcome::Terminal(Terminal::ShutdownCommitted) = outcome {
                 Ok(evidence)
             } else {

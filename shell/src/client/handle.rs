@@ -190,6 +190,9 @@ impl Client {
     }
 
     /// Asks the host to shut down (protocol.md §17); resolves when it has committed to it.
+    ///
+    /// It is meant for the host of the last generation: if that has ended, this is `not_sent` (`connection_retired`) and connects to no
+    /// other, which could be the host's next incarnation (K4).
     pub fn shutdown_host(&self, patience: Patience) -> ControlCall<Evidence> {
         ControlCall::shutdown(self, patience.deadline(self.managed().now(), self.timeouts().request))
     }

@@ -28,6 +28,7 @@ pub mod stage;
 pub mod storms;
 pub mod streams;
 pub mod traced;
+pub mod watch;
 
 use account::Accounted;
 use hostwire::Runtime;
@@ -42,6 +43,7 @@ pub type Bench<R> = ManualClock<Accounted<R>>;
 /// # Panics
 /// If the scenario fails, or leaves a task, a timer or a descriptor.
 pub async fn scenario<R: Runtime, F: Future<Output = ()>>(runtime: R, test: impl FnOnce(Bench<R>) -> F) {
+    let _watch = watch::Watch::begin();
     let bench = ManualClock::new(Accounted::new(runtime));
     test(bench.clone()).await;
     bench.inner().assert_nothing_left().await;

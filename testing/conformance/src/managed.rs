@@ -10,7 +10,9 @@ use hostwire::core::auth::{Credentials, DaemonId};
 use hostwire::core::outcome::{NotSentCode, UnknownCode};
 use hostwire::core::wire::{FrameType, RouteHandle};
 use hostwire::socket::listen_tcp;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 /// AE7, K1 to K5, B025: the host goes, another incarnation comes. What was pending is settled by then; the old route stays dead; the next
@@ -35,6 +37,12 @@ pub async fn ae7_the_next_open_finds_the_hosts_next_incarnation<R: Runtime>(benc
 
     let other = Credentials { daemon_id: DaemonId::new([10; 16]), ..credentials() };
     publish(directory.path(), listener.port, other);
+    // K4: the host that it knew is gone, and the next one is not shut down in its place.
+    let mut asked = client.shutdown_host(Patience::Default);
+    match poll_fn(|cx| Poll::Ready(Pin::new(&mut asked).poll(cx))).await {
+        Poll::Ready(Err(CallError::NotSent { code: NotSentCode::ConnectionRetired, .. })) => {}
+        other => panic!("{other:?}"),
+    }
     let serving = bench.blocking(move || {
         let mut host = accept_one(&listener.fd);
         host.set_up_as(DaemonId::new([10; 16]));
@@ -66,8 +74,8 @@ pub async fn k4_an_open_waits_for_a_host_no_longer_than_its_deadline<R: Runtime>
     let mut opening = Box::pin(client.open_within(some_route(), Patience::For(Duration::from_secs(10))));
     let mut steps = 0;
     let error = loop {
-        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(opening.as_mut().poll(cx))).await;
-        if let std::task::Poll::Ready(result) = polled {
+        let polled = poll_fn(|cx| Poll::Ready(opening.as_mut().poll(cx))).await;
+        if let Poll::Ready(result) = polled {
             break result.expect_err("nobody");
         }
         bench.inner().pause().await;
@@ -141,8 +149,8 @@ pub async fn o5_a_busy_host_is_asked_again_within_the_deadline<R: Runtime>(bench
     });
     let mut call = Box::pin(route.request("please"));
     let reply = loop {
-        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(call.as_mut().poll(cx))).await;
-        if let std::task::Poll::Ready(result) = polled {
+        let polled = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+        if let Poll::Ready(result) = polled {
             break result.expect("an answer");
         }
         bench.inner().pause().await;
@@ -171,7 +179,7 @@ pub async fn o5_the_last_answer_stands_when_time_runs_out_before_the_next_attemp
     let host = serving.await.expect("served");
     bench.inner().until("the refusal", || client.counters().settlements.terminal >= 2).await;
     // The next attempt is due in 25 ms of 30, and comes late.
-    assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
+    assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
     bench.advance(Duration::from_millis(50));
     let error = call.as_mut().await.expect_err("busy");
     assert_eq!((error.code(), error.evidence().attempts), ("server_busy", 1));
@@ -192,13 +200,13 @@ pub async fn a_call_stopped_between_two_attempts_sends_nothing_more<R: Runtime>(
     host = bench.blocking(move || refusing(host)).await.expect("served");
     let busy = || client.counters().settlements.terminal >= 2;
     bench.inner().until("the refusal", busy).await;
-    assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
+    assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
     canceller.cancel();
     assert_eq!(call.as_mut().await.expect_err("stopped").code(), "server_busy");
     let mut dropped = Box::pin(route.request("please"));
     host = bench.blocking(move || refusing(host)).await.expect("served");
     bench.inner().until("the refusal", || client.counters().settlements.terminal >= 3).await;
-    assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(dropped.as_mut().poll(cx).is_pending())).await);
+    assert!(poll_fn(|cx| Poll::Ready(dropped.as_mut().poll(cx).is_pending())).await);
     drop((dropped, call));
     bench.advance(Duration::from_secs(1));
     let rest = rest_of(&bench, host, client, route).await;

@@ -134,6 +134,7 @@ pub(crate) async fn audited<R: Runtime, F: Future<Output = ()>>(
     runtime: R,
     scenario: impl FnOnce(Bench<R>) -> F,
 ) {
+    let _watch = hostwire_conformance::watch::Watch::begin();
     let bench = bench(runtime);
     scenario(bench.clone()).await;
     bench.inner.assert_nothing_left().await;

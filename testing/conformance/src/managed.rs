@@ -39,10 +39,10 @@ pub async fn ae7_the_next_open_finds_the_hosts_next_incarnation<R: Runtime>(benc
     publish(directory.path(), listener.port, other);
     // K4: the host that it knew is gone, and the next one is not shut down in its place.
     let mut asked = client.shutdown_host(Patience::Default);
-    match poll_fn(|cx| Poll::Ready(Pin::new(&mut asked).poll(cx))).await {
-        Poll::Ready(Err(CallError::NotSent { code: NotSentCode::ConnectionRetired, .. })) => {}
-        other => panic!("{other:?}"),
-    }
+    let asked = poll_fn(|cx| Poll::Ready(Pin::new(&mut asked).poll(cx))).await;
+    let retired =
+        |error: &CallError| matches!(error, CallError::NotSent { code: NotSentCode::ConnectionRetired, .. });
+    assert!(matches!(&asked, Poll::Ready(Err(error)) if retired(error)), "{asked:?}");
     let serving = bench.blocking(move || {
         let mut host = accept_one(&listener.fd);
         host.set_up_as(DaemonId::new([10; 16]));

@@ -39,9 +39,10 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
+    #[inline]
     fn add(self, rhs: Duration) -> Self {
-        let micros = rhs.as_nanos().div_ceil(1_000);
-        Self(self.0.saturating_add(u64::try_from(micros).unwrap_or(u64::MAX)))
+        let fraction = u64::from(rhs.subsec_nanos().div_ceil(1_000));
+        Self(rhs.as_secs().saturating_mul(1_000_000).saturating_add(fraction).saturating_add(self.0))
     }
 }
 
@@ -51,6 +52,7 @@ pub(crate) struct Clock(Instant);
 
 impl Clock {
     /// Takes a reading in; one before the last counts as the last.
+    #[inline]
     pub(crate) fn observe(&mut self, now: Instant) -> Instant {
         self.0 = self.0.max(now);
         self.0

@@ -56,8 +56,8 @@ mod tests {
         assert_eq!(most(NONE), nothing);
         assert_eq!(
             entry,
-            3 * (size_of::<Op>() + 36) + 6 * 17,
-            "slab, heap and places; the map by correlation"
+            3 * (size_of::<Op>() + 16 + 24 + 16) + 6 * 5,
+            "slab, places and heap of the timers; the map by correlation"
         );
         for (limits, more) in [
             (ClientLimits { queued_bytes: 1_000, ..NONE }, 1_000),

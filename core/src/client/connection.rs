@@ -86,6 +86,8 @@ pub struct Connection {
     pub(super) offers: Option<OfferList>,
     pub(super) out: Outbox<Owner>,
     pub(super) rx: Assembler,
+    /// The request that the frame in progress answers, as its header says (Q4).
+    pub(super) answered: Option<OpId>,
     pub(super) pending: Pending,
     /// Routes by channel: the epoch that is live there.
     pub(super) routes: HashMap<u16, Epoch, FixedState>,
@@ -151,6 +153,7 @@ impl Connection {
             offers: None,
             out: Outbox::new(Patience::FirstByte),
             rx: Assembler::default(),
+            answered: None,
             pending: Pending::default(),
             routes: HashMap::default(),
             next_corr: Some(Correlation::FIRST),

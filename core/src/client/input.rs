@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Owner, State};
 use super::event::{Event, Item};
-use super::pending::{Kind, OpId};
+use super::pending::{Kind, Op, OpId};
 use crate::control::{ErrorBody, decode_catalog, decode_route_opened, decode_shutdown_committed};
 use crate::fault::{CloseReason, PeerMisbehaved};
 use crate::limits::CONTROL_SLOTS;
@@ -36,7 +36,9 @@ impl Connection {
                     Ok(Some(header)) => match judge(Sender::Host, &header) {
                         Ok(()) => {
                             let plan = self.plan(now, &header);
-                            self.rx.open(header, plan);
+                            if let Some(payload) = self.rx.begin(&header, plan, &mut input) {
+                                self.on_frame(now, &header, payload);
+                            }
                         }
                         Err(illegal) => self.misbehaved(PeerMisbehaved::Illegal(illegal)), // F1
                     },
@@ -51,33 +53,33 @@ impl Connection {
         bytes.len() - input.len()
     }
 
-    /// What becomes of a body, decided on its header (W1).
+    /// What becomes of a body, and whose it is, decided on its header (W1).
     fn plan(&mut self, now: Instant, header: &Header) -> Plan {
-        let retained = || Plan::Buffer(Some(Arc::clone(&self.retained)));
-        match (header.kind, header.identity) {
+        self.answered = None;
+        let buffered = match (header.kind, header.identity) {
             // R8: an unmatched control success may name a route that nobody wants.
-            (FrameType::Response, Identity::Control(_)) => Plan::Buffer(None),
-            (FrameType::Error, Identity::Control(corr)) if self.control_match(corr) => Plan::Buffer(None),
-            (FrameType::Response | FrameType::Error, Identity::Routed(route, corr)) => {
-                match self.pending.matching(Some(route), corr) {
-                    Some((_, op)) if header.kind == FrameType::Error || matches!(op.kind, Kind::Unary) => {
-                        retained()
-                    }
-                    Some(_) | None => Plan::Drain,
-                }
+            (FrameType::Response, Identity::Control(_)) => return Plan::Buffer(None),
+            (FrameType::Error, Identity::Control(corr)) if self.control_match(corr) => {
+                return Plan::Buffer(None);
             }
-            (FrameType::StreamData, Identity::Routed(route, corr)) => {
-                let limit = self.limits.stream_items;
-                match self.pending.matching(Some(route), corr) {
-                    Some((id, op)) => match &op.kind {
-                        Kind::Stream(items) if items.queue.len() < limit => retained(),
-                        Kind::Stream(_) => {
+            (
+                FrameType::Response | FrameType::Error | FrameType::StreamData | FrameType::StreamEnd,
+                Identity::Routed(route, corr),
+            ) => {
+                let Some((id, op)) = self.pending.matching(Some(route), corr) else { return Plan::Drain };
+                self.answered = Some(id);
+                match (header.kind, &op.kind) {
+                    (FrameType::Error, _) | (FrameType::Response, Kind::Unary) => true,
+                    (FrameType::StreamData, Kind::Stream(items)) => {
+                        let room = items.queue.len() < self.limits.stream_items;
+                        if !room {
                             self.saturate(now, id); // B4: the 17th unread item
-                            Plan::Drain
                         }
-                        Kind::Unary | Kind::RouteOpen | Kind::Catalog | Kind::Shutdown => Plan::Drain,
-                    },
-                    None => Plan::Drain,
+                        room
+                    }
+                    (_, Kind::Unary | Kind::Stream(_) | Kind::RouteOpen | Kind::Catalog | Kind::Shutdown) => {
+                        false
+                    }
                 }
             }
             (
@@ -94,8 +96,9 @@ impl Connection {
                 | FrameType::Hello
                 | FrameType::HelloAck,
                 _,
-            ) => Plan::Drain,
-        }
+            ) => false,
+        };
+        if buffered { Plan::Buffer(Some(Arc::clone(&self.retained))) } else { Plan::Drain }
     }
 
     fn control_match(&self, corr: Correlation) -> bool {
@@ -124,19 +127,14 @@ impl Connection {
                 if self.is_negotiation(corr) {
                     self.on_refused_negotiation(); // N8
                 } else {
-                    self.on_error(None, corr, payload);
+                    let asked = self.pending.matching(None, corr).map(|(id, _)| id);
+                    self.on_error(asked, payload);
                 }
             }
-            (FrameType::Response, Identity::Routed(route, corr)) => {
-                self.on_response(header, route, corr, payload);
-            }
-            (FrameType::Error, Identity::Routed(route, corr)) => {
-                self.on_error(Some(route), corr, payload);
-            }
-            (FrameType::StreamData, Identity::Routed(route, corr)) => {
-                self.on_item(now, header, route, corr, payload);
-            }
-            (FrameType::StreamEnd, Identity::Routed(route, corr)) => self.on_stream_end(route, corr),
+            (FrameType::Response, Identity::Routed(..)) => self.on_response(header, payload),
+            (FrameType::Error, Identity::Routed(..)) => self.on_error(self.answered, payload),
+            (FrameType::StreamData, Identity::Routed(..)) => self.on_item(now, header, payload),
+            (FrameType::StreamEnd, Identity::Routed(..)) => self.on_stream_end(),
             (FrameType::Push, Identity::Route(_)) => self.counters.dropped_push += 1, // F2
             (FrameType::Ping, Identity::Control(corr)) => self.on_ping(now, header.flags, corr),
             (FrameType::Goodbye, Identity::Route(route)) => self.on_route_goodbye(route),
@@ -220,8 +218,14 @@ impl Connection {
         self.finish(id, terminal);
     }
 
-    fn on_response(&mut self, header: &Header, route: RouteHandle, corr: Correlation, payload: Payload) {
-        let Some((id, op)) = self.pending.matching(Some(route), corr) else {
+    /// The request that the frame answers, unless it has been settled since its header came.
+    fn asked(&self, id: Option<OpId>) -> Option<(OpId, &Op)> {
+        let id = id?;
+        self.pending.unsettled(id).map(|op| (id, op))
+    }
+
+    fn on_response(&mut self, header: &Header, payload: Payload) {
+        let Some((id, op)) = self.asked(self.answered) else {
             self.counters.dropped_unmatched += 1; // F5, V19
             return;
         };
@@ -238,8 +242,8 @@ impl Connection {
         self.finish(id, terminal);
     }
 
-    fn on_error(&mut self, route: Option<RouteHandle>, corr: Correlation, payload: Payload) {
-        let Some((id, _)) = self.pending.matching(route, corr) else {
+    fn on_error(&mut self, asked: Option<OpId>, payload: Payload) {
+        let Some((id, _)) = self.asked(asked) else {
             self.counters.dropped_unmatched += 1; // F5, V19
             return;
         };
@@ -256,15 +260,9 @@ impl Connection {
         self.finish(id, terminal);
     }
 
-    fn on_item(
-        &mut self,
-        now: Instant,
-        header: &Header,
-        route: RouteHandle,
-        corr: Correlation,
-        payload: Payload,
-    ) {
-        let Some((id, op)) = self.pending.matching_mut(Some(route), corr) else {
+    fn on_item(&mut self, now: Instant, header: &Header, payload: Payload) {
+        let found = self.asked(self.answered).map(|(id, _)| id);
+        let Some((id, op)) = found.and_then(|id| self.pending.get_mut(id).map(|op| (id, op))) else {
             self.counters.dropped_unmatched += 1; // F5, V19
             return;
         };
@@ -286,8 +284,8 @@ impl Connection {
         }
     }
 
-    fn on_stream_end(&mut self, route: RouteHandle, corr: Correlation) {
-        let Some((id, op)) = self.pending.matching(Some(route), corr) else {
+    fn on_stream_end(&mut self) {
+        let Some((id, op)) = self.asked(self.answered) else {
             self.counters.dropped_unmatched += 1; // F5, V19
             return;
         };

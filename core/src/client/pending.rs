@@ -10,8 +10,9 @@ use crate::timers::Timers;
 use crate::transmit::FrameKey;
 use crate::wire::{Correlation, RouteHandle};
 use alloc::collections::VecDeque;
+use core::hash::BuildHasher;
 use core::mem::size_of;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use slab::Slab;
 
 /// Names an operation of one connection, until its result has been taken and, for a stream, its items.
@@ -86,7 +87,8 @@ impl Op {
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     ops: Slab<Op>,
-    by_corr: HashMap<u64, u32, FixedState>,
+    /// Slots by correlation.
+    by_corr: HashTable<u32>,
     timers: Timers,
     serials: u32,
     streams: usize,
@@ -95,14 +97,16 @@ pub(super) struct Pending {
 impl Pending {
     /// Admits a request. The caller has checked the limits and that its deadline lies ahead.
     pub(super) fn insert(&mut self, mut op: Op, deadline: Instant) -> Option<OpId> {
-        let entry = self.ops.vacant_entry();
-        let slot = u32::try_from(entry.key()).ok()?;
+        let slot = u32::try_from(self.ops.vacant_key()).ok()?;
         self.serials = self.serials.wrapping_add(1);
         op.serial = self.serials;
         self.streams += usize::from(matches!(op.kind, Kind::Stream(_)));
-        self.by_corr.insert(op.corr.value(), slot);
+        let hash = hash_of(op.corr);
+        self.ops.insert(op);
+        let ops = &self.ops;
+        let again = |slot: &u32| ops.get(*slot as usize).map_or(0, |op| hash_of(op.corr));
+        self.by_corr.insert_unique(hash, slot, again); // Q1: no other has this correlation
         self.timers.arm(slot, deadline);
-        entry.insert(op);
         Some(OpId { slot, serial: self.serials })
     }
 
@@ -116,20 +120,16 @@ impl Pending {
 
     /// Q4: the whole identity, and a request of which something may have left.
     pub(super) fn matching(&self, route: Option<RouteHandle>, corr: Correlation) -> Option<(OpId, &Op)> {
-        let slot = *self.by_corr.get(&corr.value())?;
+        let is_its = |slot: &u32| self.ops.get(*slot as usize).is_some_and(|op| op.corr == corr);
+        let slot = *self.by_corr.find(hash_of(corr), is_its)?;
         let op = self.ops.get(slot as usize)?;
         // Q4: the whole identity. A terminal for a request that has not left answers nothing.
         (op.route == route && !op.never_left()).then_some((OpId { slot, serial: op.serial }, op))
     }
 
-    /// As [`Pending::matching`], to change it.
-    pub(super) fn matching_mut(
-        &mut self,
-        route: Option<RouteHandle>,
-        corr: Correlation,
-    ) -> Option<(OpId, &mut Op)> {
-        let (id, _) = self.matching(route, corr)?;
-        self.get_mut(id).map(|op| (id, op))
+    /// A request without a result.
+    pub(super) fn unsettled(&self, id: OpId) -> Option<&Op> {
+        self.get(id).filter(|op| op.phase != Phase::Settled)
     }
 
     /// Ends a request's pendency: no index entry, no timer. A stream that holds items stays, settled.
@@ -137,9 +137,11 @@ impl Pending {
         let Some(op) = self.get_mut(id) else { return };
         op.phase = Phase::Settled;
         op.frame = None;
-        let corr = op.corr.value();
+        let hash = hash_of(op.corr);
         let keep = matches!(&op.kind, Kind::Stream(items) if !items.queue.is_empty());
-        self.by_corr.remove(&corr);
+        if let Ok(entry) = self.by_corr.find_entry(hash, |slot| *slot == id.slot) {
+            entry.remove();
+        }
         self.timers.disarm(id.slot);
         if !keep {
             self.remove(id);
@@ -197,7 +199,11 @@ impl Pending {
 
     /// Bytes that an entry occupies in all tables at most, the slack of growing tables included.
     pub(super) const fn entry_bytes() -> usize {
-        // Slab and heap double when they grow (old and new live together): 3; the map keeps 1/8 free and doubles.
-        3 * (size_of::<Op>() + 16 + size_of::<(Instant, u32)>() + 4) + 6 * (size_of::<(u64, u32)>() + 1)
+        // Slab and timers double when they grow (old and new live together): 3; the map keeps 1/8 free and doubles.
+        3 * (size_of::<Op>() + 16 + Timers::timer_bytes()) + 6 * (size_of::<u32>() + 1)
     }
+}
+
+fn hash_of(corr: Correlation) -> u64 {
+    FixedState::default().hash_one(corr.value())
 }

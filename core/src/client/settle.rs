@@ -54,11 +54,7 @@ impl Connection {
             return None;
         }
         // Nobody waits for what is just arriving: its bytes are given back at once (X6).
-        if self
-            .rx
-            .open_header()
-            .is_some_and(|open| route.is_some_and(|route| open.identity == Identity::Routed(route, corr)))
-        {
+        if self.answered == Some(id) {
             self.rx.drain_open();
         }
         self.settled(id, Outcome::Unknown { code: unknown }, handed); // O2

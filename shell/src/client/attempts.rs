@@ -10,7 +10,7 @@ use super::shared::{Shared, Ticket};
 use super::slot::Finished;
 use crate::trace::Span;
 use hostwire_core::body::Body;
-use hostwire_core::client::session::{Attempt, Retry, RetryPolicy, Verdict};
+use hostwire_core::client::session::{Attempt, Retry, Verdict};
 use hostwire_core::client::{self as core, CatalogFilter, StreamPoll};
 use hostwire_core::control::RouteOpen;
 use hostwire_core::outcome::{NotSentCode, Outcome, Terminal};
@@ -25,10 +25,10 @@ use std::task::{Context, Poll};
 #[derive(Clone)]
 pub(super) enum What {
     /// Boxed: it is large, and routed requests are moved around with the room for it.
-    Open(Box<RouteOpen>),
-    Catalog(CatalogFilter),
+    Open(Arc<Managed>, Box<RouteOpen>),
+    Catalog(Arc<Managed>, CatalogFilter),
     /// Of the host behind this generation, the client's last: another incarnation is never asked for it (K4).
-    Shutdown(Option<Arc<Shared>>),
+    Shutdown(Arc<Managed>, Option<Arc<Shared>>),
     Routed {
         route: Route,
         binary: bool,
@@ -41,9 +41,9 @@ impl What {
     /// In the words of a span.
     const fn word(&self) -> &'static str {
         match self {
-            Self::Open(_) => "route.open",
-            Self::Catalog(_) => "catalog.list",
-            Self::Shutdown(_) => "host.shutdown",
+            Self::Open(..) => "route.open",
+            Self::Catalog(..) => "catalog.list",
+            Self::Shutdown(..) => "host.shutdown",
             Self::Routed { stream: false, .. } => "request",
             Self::Routed { stream: true, .. } => "stream",
         }
@@ -51,27 +51,37 @@ impl What {
 
     const fn kind(&self) -> Attempt {
         match self {
-            Self::Open(_) => Attempt::RouteOpen,
-            Self::Catalog(_) | Self::Shutdown(_) => Attempt::Control,
+            Self::Open(..) => Attempt::RouteOpen,
+            Self::Catalog(..) | Self::Shutdown(..) => Attempt::Control,
             Self::Routed { .. } => Attempt::Routed,
+        }
+    }
+
+    fn managed(&self) -> &Arc<Managed> {
+        match self {
+            Self::Open(managed, _) | Self::Catalog(managed, _) | Self::Shutdown(managed, _) => managed,
+            Self::Routed { route, .. } => route.client().managed(),
         }
     }
 
     /// Sends it on this generation.
     fn submit(&self, shared: &Arc<Shared>, body: Body, now: Instant, deadline: Instant) -> Ticket {
         match self {
-            Self::Open(open) => shared.submit(false, body, |conn, _| conn.open_route(now, open, deadline)),
-            Self::Catalog(filter) => {
-                shared.submit(false, body, |conn, _| conn.catalog(now, filter.clone(), deadline))
+            Self::Open(_, open) => {
+                shared.submit(false, None, body, |conn, _| conn.open_route(now, open, deadline))
             }
-            Self::Shutdown(_) => shared.submit(false, body, |conn, _| conn.host_shutdown(now, deadline)),
+            Self::Catalog(_, filter) => {
+                shared.submit(false, None, body, |conn, _| conn.catalog(now, filter.clone(), deadline))
+            }
+            Self::Shutdown(..) => {
+                shared.submit(false, None, body, |conn, _| conn.host_shutdown(now, deadline))
+            }
             Self::Routed { route, binary, priority, stream } => {
                 let (binary, priority, stream) = (*binary, *priority, *stream);
                 let handle = route.handle();
-                let ticket = shared.submit(stream, body, |conn, body| {
+                shared.submit(stream, Some(handle), body, |conn, body| {
                     conn.request(now, handle, core::Request { body, binary, priority, stream, deadline })
-                });
-                ticket.on(handle)
+                })
             }
         }
     }
@@ -85,31 +95,30 @@ enum Phase {
     Done,
 }
 
-pub(super) struct Attempts {
-    managed: Arc<Managed>,
-    what: Option<What>,
+/// What another attempt was made for.
+struct Again {
     retry: Retry,
+    /// The answer before it. It stands if there is none after it, or if time ran out before a byte of the attempt left.
+    last: Option<Finished>,
+}
+
+pub(super) struct Attempts {
+    /// Until the result is handed over: from then on nothing is kept alive.
+    what: Option<What>,
+    deadline: Instant,
     /// Attempts that were admitted.
     made: u32,
-    /// The answer that the next attempt was made for. It stands if there is none, or if time ran out before a byte of it left.
-    last: Option<Box<Finished>>,
-    phase: Phase,
     /// Items of a stream were handed over: it is not begun again.
     begun: bool,
+    phase: Phase,
+    /// From the first answer on that might be followed by another attempt.
+    again: Option<Box<Again>>,
     stop: OnceLock<Stop>,
     span: Span,
 }
 
 impl Attempts {
-    pub(super) fn new(
-        managed: Arc<Managed>,
-        what: What,
-        body: Body,
-        policy: RetryPolicy,
-        now: Instant,
-        deadline: Instant,
-    ) -> Self {
-        let retry = Retry::new(policy, deadline);
+    pub(super) fn new(what: What, body: Body, now: Instant, deadline: Instant) -> Self {
         let span = Span::call(what.word());
         if let What::Routed { route, .. } = &what {
             span.on(|| route.handle());
@@ -117,34 +126,21 @@ impl Attempts {
         let live;
         let shared = match &what {
             What::Routed { route, .. } => Some(route.shared()), // a route belongs to its generation, and dies with it (K1)
-            What::Shutdown(last) => last.as_ref(),
-            What::Open(_) | What::Catalog(_) => {
+            What::Shutdown(_, last) => last.as_ref(),
+            What::Open(managed, _) | What::Catalog(managed, _) => {
                 live = managed.live();
                 live.as_ref()
             }
         };
+        let unsent = |code| Phase::Trying(Ticket::settled(what.managed().unsent(code, Body::default())));
         let phase = match shared {
             Some(shared) => Phase::Trying(what.submit(shared, body, now, deadline)),
-            // E4
-            None if deadline <= now => {
-                Phase::Trying(Ticket::settled(managed.unsent(NotSentCode::DeadlineExpired, Body::default())))
-            }
-            None if matches!(what, What::Shutdown(_)) => Phase::Trying(Ticket::settled(
-                managed.unsent(NotSentCode::ConnectionRetired, Body::default()),
-            )),
-            None => Phase::Between(Box::pin(connect_and_try(Arc::clone(&managed), what.clone(), deadline))),
+            None if deadline <= now => unsent(NotSentCode::DeadlineExpired), // E4
+            None if matches!(what, What::Shutdown(..)) => unsent(NotSentCode::ConnectionRetired),
+            None => Phase::Between(Box::pin(connect_and_try(what.clone(), deadline))),
         };
-        Self {
-            managed,
-            what: Some(what),
-            retry,
-            made: 0,
-            last: None,
-            phase,
-            begun: false,
-            stop: OnceLock::new(),
-            span,
-        }
+        let (what, made, begun, again) = (Some(what), 0, false, None);
+        Self { what, deadline, made, begun, phase, again, stop: OnceLock::new(), span }
     }
 
     /// What stops it from elsewhere.
@@ -191,51 +187,65 @@ impl Attempts {
         match &mut self.phase {
             Phase::Trying(ticket) => {
                 let admitted = ticket.target().is_some();
-                let Poll::Ready(finished) = ticket.poll(cx) else { return Poll::Pending };
+                let Poll::Ready(mut finished) = ticket.poll(cx) else { return Poll::Pending };
                 self.made += u32::from(admitted);
-                Poll::Ready(self.judge(finished))
+                // O4: nothing but an `Error` is followed by another attempt.
+                if matches!(finished.outcome, Outcome::Terminal(Terminal::Error(_))) {
+                    return Poll::Ready(self.judge(finished));
+                }
+                // O5: what was said before outlives an attempt for which there was no time.
+                if matches!(finished.outcome, Outcome::NotSent { code: NotSentCode::DeadlineExpired, .. }) {
+                    self.recall(&mut finished);
+                }
+                self.finish(&mut finished);
+                Poll::Ready(Some(finished))
             }
             Phase::Between(_) => self.poll_between(cx).map(|()| None),
             Phase::Done => Poll::Pending,
         }
     }
 
-    fn judge(&mut self, finished: Finished) -> Option<Finished> {
+    /// What becomes of an `Error`.
+    fn judge(&mut self, mut finished: Finished) -> Option<Finished> {
         let stopped = self.stop.get().is_some_and(Stop::is_set);
-        // O4: nothing but an `Error` is followed by another attempt; what is not judged costs no look at the clock.
-        let failed = matches!(finished.outcome, Outcome::Terminal(Terminal::Error(_)));
         let verdict = match &self.what {
-            Some(what) if failed && !self.begun && !stopped => {
-                self.retry.judge(self.managed.now(), what.kind(), &finished.outcome)
+            Some(what) if !self.begun && !stopped => {
+                let (managed, deadline) = (what.managed(), self.deadline);
+                let again = self.again.get_or_insert_with(|| {
+                    Box::new(Again { retry: Retry::new(managed.retry(), deadline), last: None })
+                });
+                again.retry.judge(managed.now(), what.kind(), &finished.outcome)
             }
             Some(_) | None => Verdict::Return,
         };
-        let deadline = self.retry.deadline();
         let (what, at) = match (verdict, &self.what) {
-            (Verdict::Return, _) | (_, None) => return Some(self.settle(finished)),
+            (Verdict::Return, _) | (_, None) => {
+                self.finish(&mut finished);
+                return Some(finished);
+            }
             (Verdict::Again(at), Some(what)) => (what.clone(), Some(at)),
             (Verdict::Reopen, Some(what)) => (what.clone(), None),
         };
-        let managed = Arc::clone(&self.managed);
         let (gone, body) = match &mut self.phase {
             Phase::Trying(ticket) => (ticket.route(), ticket.reclaim()),
             Phase::Between(_) | Phase::Done => (None, Body::default()),
         };
+        let deadline = self.deadline;
         let next: Pin<Box<dyn Future<Output = Option<Ticket>> + Send>> = match at {
-            Some(at) => Box::pin(pause_and_try(managed, at, what, body, deadline)),
+            Some(at) => Box::pin(pause_and_try(at, what, body, deadline)),
             None => Box::pin(reopen_and_try(what, gone, body, deadline)),
         };
-        self.last = Some(Box::new(finished));
+        if let Some(again) = &mut self.again {
+            again.last = Some(finished);
+        }
         self.phase = Phase::Between(next);
         None
     }
 
-    /// O5: what was said before outlives an attempt for which there was no time.
-    fn settle(&mut self, finished: Finished) -> Finished {
-        let late = matches!(finished.outcome, Outcome::NotSent { code: NotSentCode::DeadlineExpired, .. });
-        match self.last.take() {
-            Some(last) if late => self.finish(*last),
-            Some(_) | None => self.finish(finished),
+    /// Puts the answer before, if there is one, in the place of this result.
+    fn recall(&mut self, finished: &mut Finished) {
+        if let Some(last) = self.again.as_mut().and_then(|again| again.last.take()) {
+            *finished = last;
         }
     }
 
@@ -250,14 +260,19 @@ impl Attempts {
                 Poll::Pending => return Poll::Pending,
             }
         };
-        let ticket = ticket.unwrap_or_else(|| {
-            self.what = None;
-            // Nothing ran, and nothing will: the last answer is the result.
-            Ticket::settled(match self.last.take() {
-                Some(last) => *last,
-                None => self.managed.unsent(NotSentCode::CancelledUnsent, Body::default()), // X2
-            })
-        });
+        let ticket = match ticket {
+            Some(ticket) => ticket,
+            None => {
+                let Some(what) = self.what.take() else {
+                    self.phase = Phase::Done;
+                    return Poll::Ready(());
+                };
+                // Nothing ran, and nothing will: the last answer is the result.
+                let mut finished = what.managed().unsent(NotSentCode::CancelledUnsent, Body::default()); // X2
+                self.recall(&mut finished);
+                Ticket::settled(finished)
+            }
+        };
         if let Some(stop) = self.stop.get() {
             stop.aim(ticket.target());
         }
@@ -265,7 +280,7 @@ impl Attempts {
         Poll::Ready(())
     }
 
-    fn finish(&mut self, mut finished: Finished) -> Finished {
+    fn finish(&mut self, finished: &mut Finished) {
         finished.evidence.attempts = self.made;
         self.span.settled(&finished.outcome, finished.evidence.bytes_handed, self.made);
         if let (Outcome::NotSent { body, .. }, Phase::Trying(ticket)) =
@@ -277,30 +292,25 @@ impl Attempts {
         }
         self.what = None;
         self.phase = Phase::Done;
-        finished
     }
 }
 
 /// Only what has no body waits for a generation: a route has its own (K1), and so has a shutdown.
-async fn connect_and_try(managed: Arc<Managed>, what: What, deadline: Instant) -> Option<Ticket> {
+async fn connect_and_try(what: What, deadline: Instant) -> Option<Ticket> {
+    let managed = what.managed();
     Some(match managed.generation(deadline).await {
         Ok(shared) => what.submit(&shared, Body::default(), managed.now(), deadline),
         Err(code) => Ticket::settled(managed.unsent(code, Body::default())),
     })
 }
 
-async fn pause_and_try(
-    managed: Arc<Managed>,
-    at: Instant,
-    what: What,
-    body: Body,
-    deadline: Instant,
-) -> Option<Ticket> {
+async fn pause_and_try(at: Instant, what: What, body: Body, deadline: Instant) -> Option<Ticket> {
+    let managed = what.managed();
     managed.sleep(at).await;
     let shared = match &what {
         What::Routed { route, .. } => Arc::clone(route.shared()),
-        What::Shutdown(last) => Arc::clone(last.as_ref()?),
-        What::Open(_) | What::Catalog(_) => managed.generation(deadline).await.ok()?,
+        What::Shutdown(_, last) => Arc::clone(last.as_ref()?),
+        What::Open(..) | What::Catalog(..) => managed.generation(deadline).await.ok()?,
     };
     Some(what.submit(&shared, body, managed.now(), deadline))
 }

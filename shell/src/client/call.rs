@@ -40,10 +40,9 @@ pub struct Call {
 pub(super) fn routed(route: Route, request: Request, stream: bool) -> Attempts {
     let Request { body, binary, priority, patience } = request;
     let client = route.client();
-    let (managed, policy) = (Arc::clone(client.managed()), client.retry());
-    let now = managed.now();
+    let now = client.managed().now();
     let deadline = patience.deadline(now, client.timeouts().request);
-    Attempts::new(managed, What::Routed { route, binary, priority, stream }, body, policy, now, deadline)
+    Attempts::new(What::Routed { route, binary, priority, stream }, body, now, deadline)
 }
 
 impl Call {

@@ -32,7 +32,12 @@ pub struct Opening {
 
 impl Opening {
     pub(super) fn new(client: &Client, open: RouteOpen, deadline: Instant) -> Self {
-        let call = ControlCall::new(client, What::Open(Box::new(open.clone())), deadline, |_, _| Ok(()));
+        let call = ControlCall::new(
+            client,
+            What::Open(Arc::clone(client.managed()), Box::new(open.clone())),
+            deadline,
+            |_, _| Ok(()),
+        );
         Self { open, call }
     }
 }
@@ -66,19 +71,26 @@ pub struct ControlCall<T> {
 
 impl ControlCall<CatalogReply> {
     pub(super) fn catalog(client: &Client, filter: CatalogFilter, deadline: Instant) -> Self {
-        Self::new(client, What::Catalog(filter), deadline, |outcome, evidence| {
-            if let Outcome::Terminal(Terminal::Catalog(catalog)) = outcome {
-                Ok(catalog)
-            } else {
-                Err(failure(outcome, evidence))
-            }
-        })
+        Self::new(
+            client,
+            What::Catalog(Arc::clone(client.managed()), filter),
+            deadline,
+            |outcome, evidence| {
+                if let Outcome::Terminal(Terminal::Catalog(catalog)) = outcome {
+                    Ok(catalog)
+                } else {
+                    Err(failure(outcome, evidence))
+                }
+            },
+        )
     }
 }
 
 impl ControlCall<Evidence> {
     pub(super) fn shutdown(client: &Client, deadline: Instant) -> Self {
-        Self::new(client, What::Shutdown(client.managed().current()), deadline, |outcome, evidence| {
+        let managed = Arc::clone(client.managed());
+        let last = managed.current();
+        Self::new(client, What::Shutdown(managed, last), deadline, |outcome, evidence| {
             if let Outcome::Terminal(Terminal::ShutdownCommitted) = outcome {
                 Ok(evidence)
             } else {
@@ -95,9 +107,7 @@ impl<T> ControlCall<T> {
         deadline: Instant,
         read: fn(Outcome, Evidence) -> Result<T, CallError>,
     ) -> Self {
-        let (managed, policy) = (Arc::clone(client.managed()), client.retry());
-        let now = managed.now();
-        let attempts = Attempts::new(managed, what, Body::default(), policy, now, deadline);
+        let attempts = Attempts::new(what, Body::default(), client.managed().now(), deadline);
         Self { client: Some(client.clone()), attempts, read }
     }
 

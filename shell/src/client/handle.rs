@@ -10,7 +10,6 @@ use crate::discovery::Location;
 use crate::runtime::Runtime;
 use crate::socket::Farewell;
 use hostwire_core::auth::{Credentials, DaemonId};
-use hostwire_core::client::session::RetryPolicy;
 use hostwire_core::client::{CatalogFilter, Counters, Transport};
 use hostwire_core::control::{CatalogReply, ConsumerIdentity, RouteOpen};
 use hostwire_core::fault::CloseReason;
@@ -38,7 +37,6 @@ struct Handle {
     /// The managed client's own: reached without a lock.
     root: Arc<Root>,
     timeouts: ClientTimeouts,
-    retry: RetryPolicy,
     consumer: Option<ConsumerIdentity>,
 }
 
@@ -132,7 +130,6 @@ impl Client {
                 root: Arc::clone(managed.root()),
                 managed,
                 timeouts: config.timeouts,
-                retry: config.retry,
                 consumer,
             }),
         };
@@ -146,10 +143,6 @@ impl Client {
 
     pub(super) fn timeouts(&self) -> &ClientTimeouts {
         &self.handle.timeouts
-    }
-
-    pub(super) fn retry(&self) -> RetryPolicy {
-        self.handle.retry
     }
 
     /// The incarnation of the host that the last generation belongs to (O7).

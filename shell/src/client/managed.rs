@@ -15,7 +15,7 @@ use crate::socket::{Farewell, Socket, connect_tcp};
 use crate::sync::lock;
 use hostwire_core::auth::{Credentials, DaemonId, Nonce};
 use hostwire_core::body::Body;
-use hostwire_core::client::session::{Ending, Need, Session, SessionPolicy};
+use hostwire_core::client::session::{Ending, Need, RetryPolicy, Session, SessionPolicy};
 use hostwire_core::client::{self as core, CandidateConfig, Connection};
 use hostwire_core::fault::CloseReason;
 use hostwire_core::outcome::{NotSentCode, Outcome};
@@ -64,6 +64,7 @@ pub(super) struct Managed {
     waiters: AtomicUsize,
     sleep: Box<dyn Fn(Instant) -> BoxSleep + Send + Sync>,
     start: Box<dyn Fn(Arc<Managed>) + Send + Sync>,
+    retry: RetryPolicy,
 }
 
 struct State {
@@ -93,6 +94,7 @@ impl Managed {
     pub(super) fn new<R: Runtime>(runtime: &R, config: &ClientConfig, source: Source) -> Arc<Self> {
         let reconnect = config.reconnect && matches!(source, Source::Discovery(_));
         let policy = SessionPolicy { reconnect, setup: config.timeouts.setup, ..SessionPolicy::default() };
+        let retry = config.retry;
         let (sleeper, starter, config) = (runtime.clone(), runtime.clone(), config.clone());
         Arc::new(Self {
             root: Root::new(runtime.clone()),
@@ -116,6 +118,7 @@ impl Managed {
                 let guard = RunGuard { managed, ended: false };
                 starter.spawn(run(starter.clone(), config.clone(), guard));
             }),
+            retry,
         })
     }
 
@@ -125,6 +128,10 @@ impl Managed {
 
     pub(super) fn now(&self) -> Instant {
         self.root.now()
+    }
+
+    pub(super) const fn retry(&self) -> RetryPolicy {
+        self.retry
     }
 
     pub(super) fn sleep(&self, at: Instant) -> BoxSleep {

@@ -106,9 +106,8 @@ impl Route {
         if lock(live).slot.handle != gone {
             return true;
         }
-        let what = What::Open(Box::new(open.clone()));
-        let (managed, now) = (Arc::clone(client.managed()), shared.now());
-        let mut attempts = Attempts::new(managed, what, Body::default(), client.retry(), now, deadline);
+        let what = What::Open(Arc::clone(client.managed()), Box::new(open.clone()));
+        let mut attempts = Attempts::new(what, Body::default(), shared.now(), deadline);
         let opened = poll_fn(|cx| attempts.poll(cx)).await.route;
         // K1: another generation's route is another route.
         let Some(fresh) = opened.filter(|fresh| Arc::ptr_eq(&fresh.shared, shared)) else { return false };

@@ -133,11 +133,6 @@ impl Ticket {
         Self { slot: Arc::new(Slot::settled(finished)), op: None, route: None }
     }
 
-    pub(super) fn on(mut self, route: RouteHandle) -> Self {
-        self.route = Some(route);
-        self
-    }
-
     pub(super) const fn route(&self) -> Option<RouteHandle> {
         self.route
     }
@@ -163,8 +158,14 @@ impl Ticket {
     /// The next item; `Ended` when only the result is left.
     pub(super) fn poll_item(&mut self, cx: &Context<'_>) -> StreamPoll {
         let Some((shared, op)) = &self.op else { return StreamPoll::Ended };
-        self.slot.listen(cx);
-        shared.take_item(*op)
+        match shared.take_item(*op) {
+            // Asked again behind the registration: an item that came in between wakes nobody.
+            StreamPoll::Pending => {
+                self.slot.listen(cx);
+                shared.take_item(*op)
+            }
+            front @ (StreamPoll::Item(_) | StreamPoll::Ended) => front,
+        }
     }
 }
 
@@ -224,6 +225,7 @@ impl Shared {
     pub(super) fn submit(
         self: &Arc<Self>,
         stream: bool,
+        route: Option<RouteHandle>,
         body: Body,
         command: impl FnOnce(&mut Connection, Body) -> Result<OpId, SubmitError>,
     ) -> Ticket {
@@ -242,7 +244,7 @@ impl Shared {
                         let before = place.replace(Entry { op, slot: Arc::clone(&slot), stream });
                         later.extend(before.map(|entry| Delivery::Drop(entry.slot)));
                     }
-                    Ticket { slot, op: Some((Arc::clone(shared), op)), route: None }
+                    Ticket { slot, op: Some((Arc::clone(shared), op)), route }
                 }
                 Err(SubmitError { code, body }) => {
                     drop(body);

@@ -22,22 +22,16 @@ pub(super) struct Finished {
 
 /// What the two sides tell each other.
 #[derive(Debug, Default)]
-enum State {
-    #[default]
-    Idle,
-    Waiting(Waker),
-    Done(Finished),
+struct State {
+    waiting: Option<Waker>,
+    result: Option<Finished>,
 }
 
 impl State {
-    /// Puts the caller down; returns what stood there, to be dropped outside the lock.
-    fn register(&mut self, cx: &Context<'_>) -> Option<Self> {
-        let known = match self {
-            Self::Idle => false,
-            Self::Waiting(waker) => waker.will_wake(cx.waker()),
-            Self::Done(_) => true,
-        };
-        (!known).then(|| std::mem::replace(self, Self::Waiting(cx.waker().clone())))
+    /// Puts the caller down, unless its result is there; returns whom it replaces, to be dropped outside the lock.
+    fn register(&mut self, cx: &Context<'_>) -> Option<Waker> {
+        let waits = self.waiting.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if waits || self.result.is_some() { None } else { self.waiting.replace(cx.waker().clone()) }
     }
 }
 
@@ -62,7 +56,7 @@ impl Slot {
     }
 
     pub(super) fn settled(finished: Finished) -> Self {
-        Self { state: Mutex::new(State::Done(finished)), ..Self::default() }
+        Self { state: Mutex::new(State { waiting: None, result: Some(finished) }), ..Self::default() }
     }
 
     /// Lends the body.
@@ -80,21 +74,18 @@ impl Slot {
 
     /// Puts the result down and wakes the caller. Never called under the connection's lock.
     pub(super) fn deliver(&self, finished: Finished) {
-        let before = std::mem::replace(&mut *lock(&self.state), State::Done(finished));
-        if let State::Waiting(waker) = before {
-            waker.wake();
-        }
+        let waiting = {
+            let mut state = lock(&self.state);
+            state.result = Some(finished); // CC6: the only one
+            state.waiting.take()
+        };
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// There is something to look at.
     pub(super) fn wake(&self) {
-        let waker = {
-            let mut state = lock(&self.state);
-            if matches!(*state, State::Waiting(_)) { std::mem::take(&mut *state) } else { State::Idle }
-        };
-        if let State::Waiting(waker) = waker {
-            waker.wake();
-        }
+        let waiting = lock(&self.state).waiting.take();
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// Registers the caller, unless the result is there.
@@ -107,13 +98,10 @@ impl Slot {
 
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Finished> {
         let mut state = lock(&self.state);
-        let before = match std::mem::take(&mut *state) {
-            State::Done(finished) => return Poll::Ready(finished),
-            waiting @ (State::Idle | State::Waiting(_)) => {
-                *state = waiting;
-                state.register(cx)
-            }
-        };
+        if let Some(finished) = state.result.take() {
+            return Poll::Ready(finished);
+        }
+        let before = state.register(cx);
         drop(state);
         drop(before);
         Poll::Pending

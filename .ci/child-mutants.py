@@ -24,12 +24,30 @@ def mutants():
             yield rule, ROOT / file, test, old, new
 
 
+# Where a named test may stand, and what runs it there.
+PLACES = {
+    "core/src/child": ["-p", "hostwire-core", "--lib"],
+    "shell/src/process": ["-p", "hostwire", "--lib"],
+    "testing/processes/tests/it": ["-p", "hostwire-processes", "--test", "it"],
+}
+
+
+def place(file, test):
+    """What runs the test: the place of the line itself comes first."""
+    places = sorted(PLACES, key=lambda folder: not str(file.relative_to(ROOT)).startswith(folder))
+    for folder in places:
+        if any(f"fn {test}" in source.read_text() for source in (ROOT / folder).rglob("*.rs")):
+            return PLACES[folder]
+    raise SystemExit(f"no test begins with {test}")
+
+
 def main(wanted):
     lived = []
     for rule, path, test, old, new in mutants():
         if wanted and rule not in wanted:
             continue
         text = path.read_text()
+        where = place(path, test)
         assert text.count(old) == 1, f"{rule}: its line stands {text.count(old)} times in {path.name}"
         try:
             path.write_text(text.replace(old, new))

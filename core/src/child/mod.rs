@@ -10,6 +10,7 @@ mod budget;
 mod cause;
 mod config;
 mod lifecycle;
+mod lines;
 mod look;
 mod outbox;
 mod outcome;

@@ -14,6 +14,7 @@ use super::action::{Action, Ledger, Resource, Signal};
 use super::budget::Phase;
 use super::cause::{Cause, Stage, State};
 use super::config::{Capture, Config};
+use super::lines::line_ends;
 use super::look::{Look, Owner};
 use super::outbox::{Outbox, Unanswered};
 use super::outcome::{Ended, EndedBy, Exit, Failure, Group, Proof, Report, Stream, Verdict};
@@ -54,6 +55,10 @@ pub struct Session {
     killed: bool,
     look: Option<Look>,
     look_asked: bool,
+    /// The look that was asked for began before what it has to show.
+    look_stale: bool,
+    /// The last look failed.
+    blind: bool,
     next_look: Option<Instant>,
     look_delay: Duration,
     result: Option<Vec<u8>>,
@@ -95,6 +100,8 @@ impl Session {
             killed: false,
             look: None,
             look_asked: false,
+            look_stale: false,
+            blind: false,
             next_look: None,
             look_delay: LOOK_FIRST,
             result: None,
@@ -270,8 +277,7 @@ impl Session {
         let closing = matches!(self.state, State::Closing(_));
         let report = self.report.stream_mut(stream);
         report.bytes += u64::try_from(count).unwrap_or(u64::MAX);
-        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-        report.lines += u64::try_from(lines).unwrap_or(u64::MAX);
+        report.lines += u64::try_from(line_ends(&bytes)).unwrap_or(u64::MAX);
         let [stdout, stderr] = &mut self.waiting;
         let [stdout_tail, stderr_tail] = &mut self.tails;
         let (capture, waiting, tail) = match stream {
@@ -413,9 +419,7 @@ impl Session {
             return;
         }
         self.exited = true;
-        // What was seen before says nothing of after it.
-        self.look = None;
-        self.next_look = None;
+        self.forget_look();
         self.close(now, Cause::ChildExited);
         self.advance(now);
     }
@@ -425,6 +429,13 @@ impl Session {
         let now = self.clock.observe(now);
         self.look_asked = false;
         let State::Closing(phase) = self.state else { return };
+        self.blind = false;
+        if core::mem::take(&mut self.look_stale) {
+            if self.signal_due || self.needs_look() {
+                self.ask_look();
+            }
+            return self.advance(now);
+        }
         let owner = look.owner();
         if self.signal_due {
             self.signal_due = false;
@@ -451,6 +462,8 @@ impl Session {
         match failure {
             Failure::Look | Failure::Panicked if self.look_asked => {
                 self.look_asked = false;
+                self.look_stale = false;
+                self.blind = true;
                 self.next_look = Some(now + LOOK_MAX);
                 if let State::Closing(phase) = self.state
                     && core::mem::take(&mut self.signal_due)
@@ -595,8 +608,8 @@ impl Session {
                 // PD25: the leader's end is not the group's.
                 Phase::Term if self.is_quiet() => Phase::Sweep,
                 Phase::Term if over => Phase::Kill,
-                Phase::Kill if over || self.is_quiet() => Phase::Sweep,
-                Phase::Sweep if over || self.is_swept() => Phase::Drain,
+                Phase::Kill if over || self.is_quiet() || self.has_no_more_to_see() => Phase::Sweep,
+                Phase::Sweep if over || self.is_swept() || self.has_no_more_to_see() => Phase::Drain,
                 Phase::Drain if over || self.is_heard_out() => Phase::Close,
                 Phase::Close if !over && self.ledger.readers() => break,
                 Phase::Close if self.exited && !self.reap_asked => {
@@ -620,6 +633,11 @@ impl Session {
         }
     }
 
+    /// Killed and not to be seen: the leader and the streams have ended, and nothing else would ever show. It is an error already.
+    const fn has_no_more_to_see(&self) -> bool {
+        self.blind && self.killed && self.exited && self.is_heard_out()
+    }
+
     /// Nobody has escaped, or nothing is to be done about it, as far as was seen.
     fn is_swept(&self) -> bool {
         self.look.as_ref().is_some_and(|look| look.escaped.is_empty() || !self.config.sweep)
@@ -635,6 +653,10 @@ impl Session {
             && before != phase
         {
             self.leave(now, before);
+            if before == Phase::Kill && core::mem::take(&mut self.signal_due) {
+                // PD19: the look did not come in its time; the shell's own guard decides.
+                self.signal(before, Owner::Ours);
+            }
         }
         self.state = State::Closing(phase);
         self.phase_ends = now + self.config.budget.phases().of(phase);
@@ -647,12 +669,13 @@ impl Session {
                 self.shut_input();
                 // §4.7, 5 and 6. A fresh look first: PD22.
                 self.signal_due = true;
+                self.look_stale = self.look_asked;
                 self.ask_look();
             }
             // What was seen last holds still, unless somebody is to be killed for it.
             Phase::Sweep => {
                 if !self.is_swept() {
-                    self.look = None;
+                    self.forget_look();
                     self.ask_look();
                 }
             }
@@ -690,6 +713,13 @@ impl Session {
         self.look_delay = LOOK_FIRST;
     }
 
+    /// What was seen before, or is being looked at, says nothing of after it.
+    fn forget_look(&mut self) {
+        self.look = None;
+        self.next_look = None;
+        self.look_stale = self.look_asked;
+    }
+
     fn shut_input(&mut self) {
         if self.ledger.stdin && !self.actions.contains(&Action::CloseStdin) {
             self.actions.push_back(Action::CloseStdin);
@@ -713,6 +743,7 @@ impl Session {
         self.outbox.finish(Unanswered::Ended);
         self.actions.clear();
         self.look_asked = false;
+        self.look_stale = false;
         self.signal_due = false;
         let mut report = core::mem::take(&mut self.report);
         report.elapsed = now.saturating_since(self.began);
@@ -753,5 +784,7 @@ impl Session {
     }
 }
 
+#[cfg(test)]
+mod looks;
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,26 @@
 //! One child under a runtime: its pipes, its exit notice and one timer, polled together; what the core asks for, done.
 //!
 //! Owns every descriptor and the process of one child. It is polled by one task, and everything of it is gone when that task has ended or
-//! [`Engine::abandon`] has returned, whichever comes first: there is no second task that could stay (PA2, PD9). No future of its own lives
-//! between polls but the timer, so it can be left at any point.
+//! [`Engine::abandon`] has returned, whichever comes first: there is no second task that could stay (PA2, PD9). Two futures live between
+//! polls, and both may be dropped at any point: the timer, and the look at the process table, which is made where blocking is allowed, since
+//! it takes milliseconds where there are many processes and may hang on a stuck one (LX33). A look that outlives its session holds nothing of
+//! it.
 
 use super::pool::Slot;
 use super::port::{Port, Spawned};
-use crate::component::contain;
+use crate::component::{Panicked, contain};
 use crate::drive::Alarm;
-use crate::runtime::{Direction, Io, Runtime, Tried};
-use hostwire_core::child::{Action, Config, Ended, Failure, Phase, Report, Resource, Session, State, Stream};
+use crate::runtime::{BlockingLost, Direction, Io, Runtime, Tried};
+use hostwire_core::child::{
+    Action, Config, Ended, Failure, Look, Phase, Report, Resource, Session, State, Stream,
+};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
+use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -28,16 +34,20 @@ const ROUNDS: usize = 16;
 /// Told of each teardown that had more to do than to watch (PD29). It gets no command line.
 pub type Observer = Arc<dyn Fn(&Report) + Send + Sync>;
 
+/// A look on its way: what it has shown, its panic, or its loss with the runtime.
+type Looked = Pin<Box<dyn Future<Output = Result<Result<io::Result<Look>, Panicked>, BlockingLost>> + Send>>;
+
 pub(super) struct Engine<R: Runtime> {
     runtime: R,
     pub(super) core: Session,
     port: Box<dyn Port>,
-    exit: Option<R::Io>,
+    exit: Option<Source<R::Io>>,
     stdin: Option<R::Io>,
-    stdout: Option<R::Io>,
-    stderr: Option<R::Io>,
+    stdout: Option<Source<R::Io>>,
+    stderr: Option<Source<R::Io>>,
     spare: Vec<u8>,
     alarm: Alarm<R>,
+    looking: Option<Looked>,
     observer: Option<Observer>,
     slot: Option<Slot>,
     /// Chunks of the frozen output that were read since.
@@ -60,11 +70,12 @@ impl<R: Runtime> Engine<R> {
         let stdin = stdin.map(|fd| runtime.register(fd)).transpose()?;
         Ok(Self {
             stdin,
-            stdout: Some(runtime.register(stdout)?),
-            stderr: Some(runtime.register(stderr)?),
-            exit: Some(runtime.register(exit)?),
+            stdout: Some(Source::new(runtime.register(stdout)?)),
+            stderr: Some(Source::new(runtime.register(stderr)?)),
+            exit: Some(Source::new(runtime.register(exit)?)),
             core: Session::new(runtime.now(), pid, config),
             alarm: Alarm::new(runtime.clone()),
+            looking: None,
             runtime: runtime.clone(),
             port,
             spare: Vec::new(),
@@ -88,6 +99,7 @@ impl<R: Runtime> Engine<R> {
             progress |= self.read(cx, Stream::Stderr);
             progress |= self.write(cx);
             progress |= self.notice_exit(cx);
+            progress |= self.notice_look(cx);
             if !progress && self.alarm.poll(cx, self.core.deadline()).is_ready() {
                 self.core.handle_timeout(self.runtime.now());
                 progress = true;
@@ -114,7 +126,7 @@ impl<R: Runtime> Engine<R> {
         let (Some(input), Some(output)) = (&self.stdin, &self.stdout) else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let lent = (input.as_fd().try_clone_to_owned()?, output.as_fd().try_clone_to_owned()?);
+        let lent = (input.as_fd().try_clone_to_owned()?, output.io.as_fd().try_clone_to_owned()?);
         self.lent = true;
         self.stdin = None;
         self.core.handle_gone(self.runtime.now(), Resource::Stdin);
@@ -132,12 +144,18 @@ impl<R: Runtime> Engine<R> {
         !self.lent || stream == Stream::Stderr || drains
     }
 
-    /// The next output. What is frozen stays as it is: a reader that comes late reads a copy.
-    pub(super) fn take_output(&mut self) -> Option<(Stream, Vec<u8>)> {
-        let Some(ended) = self.core.ended() else { return self.core.take_output() };
-        let output = ended.output().get(self.reread).cloned();
-        self.reread += usize::from(output.is_some());
-        output
+    /// The next output, and whether there is room for a stream again that was not read for want of it. What is frozen stays as it is: a
+    /// reader that comes late reads a copy.
+    pub(super) fn take_output(&mut self) -> Option<((Stream, Vec<u8>), bool)> {
+        let Some(ended) = self.core.ended() else {
+            let wanted = Stream::ALL.map(|stream| self.core.wants(stream));
+            let output = self.core.take_output()?;
+            let has_room = wanted != Stream::ALL.map(|stream| self.core.wants(stream));
+            return Some((output, has_room));
+        };
+        let output = ended.output().get(self.reread)?.clone();
+        self.reread += 1;
+        Some((output, false))
     }
 
     pub(super) fn ended(&self) -> Option<&Ended> {
@@ -179,8 +197,9 @@ impl<R: Runtime> Engine<R> {
             }
             Action::Look => {
                 match contain(|| self.port.look()) {
-                    Ok(Ok(look)) => self.core.handle_look(now, look),
-                    Ok(Err(_)) => self.core.handle_failure(now, Failure::Look),
+                    Ok(looking) => {
+                        self.looking = Some(Box::pin(self.runtime.blocking(move || contain(looking))))
+                    }
                     Err(_) => self.core.handle_failure(now, Failure::Panicked),
                 }
                 return;
@@ -207,16 +226,20 @@ impl<R: Runtime> Engine<R> {
         if !self.core.wants(stream) || !self.reads(stream) {
             return false;
         }
-        let io = match stream {
-            Stream::Stdout => &self.stdout,
-            Stream::Stderr => &self.stderr,
+        let source = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
         };
-        let Some(io) = io else { return false };
+        let Some(source) = source else { return false };
         let spare = &mut self.spare;
-        spare.reserve_exact(CHUNK);
-        let tried = io.try_io(Direction::Read, |fd| read_into(fd, spare));
+        let Some(result) = source.try_read(cx, |fd| {
+            spare.reserve_exact(CHUNK);
+            read_into(fd, spare)
+        }) else {
+            return false;
+        };
         let now = self.runtime.now();
-        match tried.result {
+        match result {
             Ok(0) => {
                 self.drop_reader(stream);
                 self.core.handle_eof(now, stream);
@@ -233,8 +256,7 @@ impl<R: Runtime> Engine<R> {
                 self.core.handle_output(now, stream, bytes);
                 true
             }
-            // Ready for nothing is asked again; a runtime that has ended fails here, and the drop of the task follows.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => again(&io.poll_read_ready(cx)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => true,
             Err(_) => {
                 self.drop_reader(stream);
                 self.core.handle_read_failed(now, stream);
@@ -272,13 +294,27 @@ impl<R: Runtime> Engine<R> {
     }
 
     fn notice_exit(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(io) = &self.exit else { return false };
-        if io.try_io(Direction::Read, has_exited).result.is_ok() {
+        let Some(source) = &mut self.exit else { return false };
+        let Some(result) = source.try_read(cx, has_exited) else { return false };
+        if result.is_ok() {
             self.exit = None;
             self.core.handle_exited(self.runtime.now());
-            return true;
         }
-        again(&io.poll_read_ready(cx))
+        true
+    }
+
+    /// PD19: its time is the phase's, whatever it hangs on.
+    fn notice_look(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(looking) = &mut self.looking else { return false };
+        let Poll::Ready(looked) = looking.as_mut().poll(cx) else { return false };
+        self.looking = None;
+        let now = self.runtime.now();
+        match looked {
+            Ok(Ok(Ok(look))) => self.core.handle_look(now, look),
+            Ok(Ok(Err(_))) => self.core.handle_failure(now, Failure::Look),
+            Ok(Err(Panicked)) | Err(BlockingLost) => self.core.handle_failure(now, Failure::Panicked),
+        }
+        true
     }
 
     /// Lets go of everything (TD), and says what is worth saying (PD29), once.
@@ -287,6 +323,7 @@ impl<R: Runtime> Engine<R> {
         (self.stdin, self.stdout, self.stderr, self.exit) = (None, None, None, None);
         self.spare = Vec::new();
         self.alarm = Alarm::new(self.runtime.clone());
+        self.looking = None;
         // What was not reaped is killed by now, and goes to the orphans.
         let _ = contain(|| self.port.abandon());
         for resource in [
@@ -303,6 +340,36 @@ impl<R: Runtime> Engine<R> {
         {
             let _ = contain(|| observer(ended.report()));
         }
+    }
+}
+
+/// Something that is read, and whether that is worth a try: what said it has nothing is left alone until it is ready again, also by a runtime
+/// that would make the call.
+struct Source<I> {
+    io: I,
+    may: bool,
+}
+
+impl<I: Io> Source<I> {
+    const fn new(io: I) -> Self {
+        Self { io, may: true }
+    }
+
+    /// One call, unless it is known to be for nothing: then the task is woken when that changes.
+    fn try_read<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        call: impl FnOnce(BorrowedFd<'_>) -> Tried<T>,
+    ) -> Option<io::Result<T>> {
+        if !self.may {
+            self.may = again(&self.io.poll_read_ready(cx));
+        }
+        if !self.may {
+            return None;
+        }
+        let tried = self.io.try_io(Direction::Read, call);
+        self.may = !tried.exhausted;
+        Some(tried.result)
     }
 }
 

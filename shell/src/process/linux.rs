@@ -4,10 +4,10 @@
 //! afterwards only a look can allow it; no single process is signalled by its number at all, only by descriptor (§4.4); the leader is reaped
 //! once, last.
 
-use super::port::{Port, Spawned};
-use super::table::{Entry, entries, entry, is_marked};
+use super::port::{Looking, Port, Spawned};
+use super::table::{Entry, entry, rows};
 use crate::sync::lock;
-use hostwire_core::child::{Exit, Leader, Look, Signal, Survivor};
+use hostwire_core::child::{Exit, Leader, Look, Owner, Signal, Survivor};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::process::{
@@ -19,8 +19,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The variable that marks a child and all that it starts, so that escapees can be told from strangers.
 pub(super) const MARK: &str = "HOSTWIRE_CHILD";
@@ -97,7 +97,8 @@ pub fn spawn(mut command: Command, stdin: bool) -> io::Result<Spawned> {
     let stderr = pipe(child.stderr.take().map(Into::into))?;
     let (start, session) = entry(id).map_or((own.start, own.session), |entry| (entry.start, entry.session));
     let child = unfinished.0.take().ok_or(io::ErrorKind::NotFound)?;
-    let port = Linux { child: Some(child), pid, id, pidfd, start, session, mark, sweep: is_subreaper() };
+    let who = Who { id, start, session, mark, sweep: is_subreaper() };
+    let port = Linux { child: Some(child), pid, id, pidfd, who: Arc::new(who) };
     Ok(Spawned { pid: id, stdin, stdout, stderr, exit, port: Box::new(port) })
 }
 
@@ -137,26 +138,16 @@ fn unless_gone(result: rustix::io::Result<()>) -> io::Result<()> {
     }
 }
 
-struct Linux {
-    child: Option<Child>,
-    pid: Pid,
+/// What tells a child's processes from others'. Holds nothing of it.
+struct Who {
     id: u32,
-    pidfd: OwnedFd,
     start: u64,
     session: u32,
     mark: String,
     sweep: bool,
 }
 
-impl Linux {
-    fn leader(&self) -> Leader {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        match waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
-            Err(Errno::CHILD) => Leader::Reaped,
-            Ok(_) | Err(_) => Leader::Unreaped,
-        }
-    }
-
+impl Who {
     fn survivor(entry: &Entry) -> Survivor {
         Survivor { pid: entry.pid, group: entry.group, state: entry.state, start: entry.start }
     }
@@ -168,40 +159,78 @@ impl Linux {
             && !lock(&LEADERS).contains(&entry.pid)
             && pid_of(entry.pid).is_ok_and(|pid| waitpid(Some(pid), WaitOptions::NOHANG).is_ok())
     }
-}
 
-impl Port for Linux {
-    fn look(&mut self) -> io::Result<Look> {
+    /// `leader`: what it was before the table was read. `escapees`: whether they are looked for, which a stuck process may block.
+    fn look(&self, leader: Leader, escapees: bool) -> io::Result<Look> {
         let mut look = Look {
-            leader: self.leader(),
+            leader,
             number_reused: false,
             members: Vec::new(),
             zombies: 0,
             same_session: true,
             escaped: Vec::new(),
         };
-        for entry in entries()? {
+        for row in rows()?.iter() {
+            let entry = &row.entry;
             if entry.pid == self.id {
                 look.number_reused = entry.start != self.start;
             } else if entry.group == self.id {
                 look.same_session &= entry.session == self.session && entry.start >= self.start;
                 if !entry.is_dead() {
-                    look.members.push(Self::survivor(&entry));
-                } else if !self.reap_stray(&entry) {
+                    look.members.push(Self::survivor(entry));
+                } else if !self.reap_stray(entry) {
                     look.zombies += 1;
                 }
-            } else if entry.start >= self.start {
+            } else if escapees && entry.start >= self.start {
                 if entry.is_dead() {
-                    self.reap_stray(&entry);
-                } else if is_marked(entry.pid, MARK, &self.mark) {
-                    look.escaped.push(Self::survivor(&entry));
+                    self.reap_stray(entry);
+                } else if row.is_marked(MARK, &self.mark) {
+                    look.escaped.push(Self::survivor(entry));
                 }
             }
         }
         Ok(look)
     }
+}
+
+struct Linux {
+    child: Option<Child>,
+    pid: Pid,
+    id: u32,
+    pidfd: OwnedFd,
+    who: Arc<Who>,
+}
+
+impl Linux {
+    fn leader(&self) -> Leader {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
+            Err(Errno::CHILD) => Leader::Reaped,
+            Ok(_) | Err(_) => Leader::Unreaped,
+        }
+    }
+
+    /// PD21, PD22: whether the number is the child's now. It is its own while it is not reaped; otherwise only a look can say.
+    fn owns_group(&self) -> bool {
+        match self.leader() {
+            Leader::Unreaped => true,
+            Leader::Reaped => {
+                self.who.look(Leader::Reaped, false).is_ok_and(|look| look.owner() == Owner::Ours)
+            }
+        }
+    }
+}
+
+impl Port for Linux {
+    fn look(&mut self) -> Looking {
+        let (who, leader) = (Arc::clone(&self.who), self.leader());
+        Box::new(move || who.look(leader, true))
+    }
 
     fn signal_group(&mut self, signal: Signal) -> io::Result<()> {
+        if !self.owns_group() {
+            return Ok(());
+        }
         // LX14: a group of zombies takes signals and does nothing.
         unless_gone(kill_process_group(self.pid, signal_of(signal)))
     }
@@ -240,12 +269,7 @@ impl Port for Linux {
 
     fn abandon(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        // PD21: its number is its own while it is not reaped; otherwise only a look can say.
-        let ours = match self.leader() {
-            Leader::Unreaped => true,
-            Leader::Reaped => self.look().is_ok_and(|look| look.owner() == hostwire_core::child::Owner::Ours),
-        };
-        if ours {
+        if self.owns_group() {
             let _ = kill_process_group(self.pid, rustix::process::Signal::KILL);
         }
         let _ = pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);

@@ -31,6 +31,7 @@
 mod connect;
 mod engine;
 mod linux;
+mod pass;
 mod pool;
 mod port;
 mod session;
@@ -42,7 +43,7 @@ pub use connect::{ConnectError, Keeper, close_all, connect};
 pub use engine::Observer;
 pub use linux::{become_subreaper, reap_orphans, spawn};
 pub use pool::{Pool, Slot};
-pub use port::{Port, Spawned};
+pub use port::{Looking, Port, Spawned};
 pub use session::{Extras, Session};
 pub use stdio::{own_stdin, own_stdout};
 pub use transport::{

@@ -4,17 +4,23 @@ use hostwire_core::child::{Exit, Look, Signal, Survivor};
 use std::io;
 use std::os::fd::OwnedFd;
 
+/// A look at the leader, its group, and who has escaped from it: made where blocking is allowed, and whole only when it has ended.
+///
+/// It holds nothing of the child: it may last longer than the session, and nobody waits for it then.
+///
+/// # Errors
+/// The process table cannot be read.
+pub type Looking = Box<dyn FnOnce() -> io::Result<Look> + Send>;
+
 /// The processes of one child. Every call is short and none waits.
 ///
-/// A panic in a call counts as a failure of its step (PD8).
+/// A panic in a call, or in a look, counts as a failure of its step (PD8).
 pub trait Port: Send + 'static {
-    /// Looks at the leader, its group, and who has escaped from it.
-    ///
-    /// # Errors
-    /// The process table cannot be read.
-    fn look(&mut self) -> io::Result<Look>;
+    /// Prepares a look; nothing that it reads is older than this call.
+    fn look(&mut self) -> Looking;
 
-    /// Signals the group by its number. Asked for only where a look has shown the number to be the child's.
+    /// Signals the group by its number. Asked for where a look has shown the number to be the child's, or where no look came: then it
+    /// has to make sure by itself.
     ///
     /// # Errors
     /// As the system reports; a group that has gone is no error.

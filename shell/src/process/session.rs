@@ -204,25 +204,27 @@ impl<R: Runtime> Session<R> {
     /// The next output of a delivered stream, in the order of its arrival; `None` at the end. Cancel-safe: it takes nothing unless it is
     /// ready.
     pub async fn read(&self) -> Option<(Stream, Vec<u8>)> {
-        let Shared { bell, engine, signal, .. } = &*self.handle.shared;
-        let taken = bell
+        let Shared { bell, engine, signal } = &*self.handle.shared;
+        let (taken, has_room) = bell
             .until(|| {
                 let mut engine = lock(engine);
                 match engine.take_output() {
-                    Some(output) => Some(Some(output)),
-                    None if engine.ended().is_some() => Some(None),
+                    Some((output, has_room)) => Some((Some(output), has_room)),
+                    None if engine.ended().is_some() => Some((None, false)),
                     None => None,
                 }
             })
             .await;
-        signal.raise(); // there is room again
+        if has_room {
+            signal.raise();
+        }
         taken
     }
 
     /// What waits to be read, without waiting.
     #[must_use]
     pub fn try_read(&self) -> Option<(Stream, Vec<u8>)> {
-        self.step(Engine::take_output)
+        self.step(|engine| engine.take_output().map(|(output, _)| output))
     }
 
     // Input.

@@ -1,10 +1,15 @@
 //! Reading the process table: `/proc/PID/stat`, and whose environment carries a mark.
 //!
 //! Nothing here follows a link or opens what a stuck process could block (LX33), but for `environ` of the few that came after the child and
-//! are not of its group.
+//! are not of its group: that is read once for all children that share a pass, and outside every lock but the row's own.
 
+use super::pass::Pass;
 use std::fs::{File, read_dir};
 use std::io::{self, Read};
+use std::sync::{Arc, OnceLock};
+
+/// A pass over two thousand processes takes tens of milliseconds: many children that end at once share it (PA10).
+static TABLE: Pass<Vec<Row>> = Pass::new();
 
 /// One process as the table shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +26,22 @@ impl Entry {
     /// It has ended, and awaits its reaper.
     pub(super) const fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// A process in a pass, and the mark that it carries, once somebody has asked.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) entry: Entry,
+    mark: OnceLock<Option<Vec<u8>>>,
+}
+
+impl Row {
+    /// Whether it was started with `name` set to `value`, or to something that `value` begins, up to a `/`. Asked for one `name` only.
+    pub(super) fn is_marked(&self, name: &str, value: &str) -> bool {
+        let mark = self.mark.get_or_init(|| variable(self.entry.pid, name));
+        let rest = mark.as_ref().and_then(|mark| mark.strip_prefix(value.as_bytes()));
+        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
     }
 }
 
@@ -43,33 +64,30 @@ pub(super) fn entry(pid: u32) -> Option<Entry> {
     parse(pid, &stat)
 }
 
-/// Every process that can be seen.
-pub(super) fn entries() -> io::Result<Vec<Entry>> {
+/// Every process that can be seen, as a pass has found it that began after this call.
+pub(super) fn rows() -> io::Result<Arc<Vec<Row>>> {
+    TABLE.fresh(entries)
+}
+
+fn entries() -> io::Result<Vec<Row>> {
     let mut all = Vec::new();
     for directory in read_dir("/proc")? {
         // One that goes while we look is not there.
         let Ok(directory) = directory else { continue };
         let name = directory.file_name();
         if let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) {
-            all.extend(entry(pid));
+            all.extend(entry(pid).map(|entry| Row { entry, mark: OnceLock::new() }));
         }
     }
     Ok(all)
 }
 
-/// Whether `pid` was started with `name` set to `value`, or to something that `value` begins, up to a `/`.
-pub(super) fn is_marked(pid: u32, name: &str, value: &str) -> bool {
+/// What `pid` was started with as `name`.
+fn variable(pid: u32, name: &str) -> Option<Vec<u8>> {
     let mut environment = Vec::new();
-    let read = File::open(format!("/proc/{pid}/environ"))
-        .and_then(|file| file.take(1 << 20).read_to_end(&mut environment));
-    if read.is_err() {
-        return false;
-    }
-    environment.split(|byte| *byte == 0).any(|variable| {
-        let text = variable.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
-        let rest = text.and_then(|text| text.strip_prefix(value.as_bytes()));
-        rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
-    })
+    File::open(format!("/proc/{pid}/environ")).ok()?.take(1 << 20).read_to_end(&mut environment).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    variables.find_map(|variable| Some(variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
 }
 
 #[cfg(test)]
@@ -89,9 +107,10 @@ mod tests {
     #[test]
     fn this_process_is_in_the_table() {
         let own = std::process::id();
-        let found = entries().unwrap().into_iter().find(|entry| entry.pid == own).unwrap();
-        assert_eq!(Some(found.start), entry(own).map(|entry| entry.start));
-        assert!(!found.is_dead());
+        let rows = rows().unwrap();
+        let found = rows.iter().find(|row| row.entry.pid == own).unwrap();
+        assert_eq!(Some(found.entry.start), entry(own).map(|entry| entry.start));
+        assert!(!found.entry.is_dead());
         assert_eq!(entry(0), None);
     }
 
@@ -102,7 +121,8 @@ mod tests {
                 std::process::Command::new("sleep").arg("60").env("MARKED", value).spawn().unwrap();
             let found = (0..1_000).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(1));
-                is_marked(child.id(), "MARKED", "1.2.3")
+                let Some(entry) = entry(child.id()) else { return false };
+                Row { entry, mark: OnceLock::new() }.is_marked("MARKED", "1.2.3")
             });
             child.kill().unwrap();
             child.wait().unwrap();

@@ -1,6 +1,10 @@
 //! How fast a chatty child's output passes, next to `cat` over the same pipes. Prints figures; asserts nothing.
 //!
 //!     cargo run --release -p hostwire-processes --example throughput
+//!
+//! The same bytes, from the same program, through the same kind of pipe (the system's default size): once `head | cat > /dev/null`, once a
+//! session that hands every byte to its reader. `cat` writes to a device that takes everything, so that each of the two copies a byte once.
+//! They take turns, so that whatever else the machine does meets both; the ratio is that of each pair.
 
 use hostwire::core::child::{Capture, Config};
 use hostwire::process::Session;
@@ -9,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 const BYTES: usize = 1 << 30;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 11;
 
 fn source() -> Command {
     let mut command = Command::new("head");
@@ -43,14 +47,24 @@ fn by_session() -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
+/// Smallest, median and largest.
+fn spread(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [values[0], values[values.len() / 2], values[values.len() - 1]]
+}
+
 fn main() {
     let rate = |seconds: f64| BYTES as f64 / seconds / f64::from(1 << 20);
-    let (mut cat, mut session) = (f64::MAX, f64::MAX);
+    let (mut cats, mut sessions, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        cat = cat.min(by_cat());
-        session = session.min(by_session());
+        let (cat, session) = (by_cat(), by_session());
+        cats.push(rate(cat));
+        sessions.push(rate(session));
+        ratios.push(cat / session);
     }
-    println!("cat      {:7.0} MiB/s", rate(cat));
-    println!("session  {:7.0} MiB/s", rate(session));
-    println!("ratio    {:7.2}", cat / session);
+    for (what, [least, median, most]) in [("cat", spread(cats)), ("session", spread(sessions))] {
+        println!("{what:8} {median:7.0} MiB/s ({least:.0} to {most:.0})");
+    }
+    let [least, median, most] = spread(ratios);
+    println!("ratio    {median:7.2} ({least:.2} to {most:.2})");
 }

@@ -331,11 +331,13 @@ fn pd8_a_step_that_fails_is_the_verdict_and_the_kill_goes_on() {
     world.look_fails = true;
     world.leader = Some(Process { obeys: Obeys::KillOnly, ..process(100) });
     world.session.close(START, Cause::Closed);
-    world.run();
+    let took = world.run();
     let ended = world.ended();
     assert_eq!(ended.verdict(), Verdict::Errored(Failure::Look));
     assert!(world.did(&Action::SignalGroup(Signal::Kill)), "seen or not");
     assert!(ended.report().reaped);
+    // Killed, ended, and heard to its end: behind that there is nothing to wait for where nothing can be seen.
+    assert_eq!(took, seconds(4), "the grace and the TERM, and no more");
     let mut world = World::online();
     world.exits(Exit::Code(0));
     world.session.handle_exited(START);

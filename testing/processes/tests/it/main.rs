@@ -4,9 +4,11 @@
 mod audit;
 mod chaos;
 mod drains;
+mod fake;
 mod peers;
 mod queues;
 mod source;
+mod speed;
 mod transport;
 
 /// Defines a test for each runtime, run alone in the process and audited.

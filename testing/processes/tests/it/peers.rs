@@ -323,6 +323,14 @@ on_both_runtimes! {
         assert!(ended.verdict().is_completed());
         assert_eq!(connecting.await.unwrap_err().cause(), Cause::Shutdown);
     }
+
+    async fn pa13_an_attempt_that_is_given_up_takes_its_child_with_it(bench) {
+        let keeper = keeper(&bench, "peer-silent", Restart::default());
+        let mut connecting = Box::pin(keeper.connect());
+        assert!(poll_fn(|cx| Poll::Ready(connecting.as_mut().poll(cx).is_pending())).await);
+        drop(connecting);
+        assert!(keeper.shutdown().await.is_none(), "there is nothing left to be ended");
+    }
 }
 
 fn keeper<R: Runtime>(bench: &Bench<R>, mode: &'static str, restart: Restart) -> Keeper<Bench<R>> {

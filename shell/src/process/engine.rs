@@ -198,7 +198,7 @@ impl<R: Runtime> Engine<R> {
             Action::Look => {
                 match contain(|| self.port.look()) {
                     Ok(looking) => {
-                        self.looking = Some(Box::pin(self.runtime.blocking(move || contain(looking))))
+                        self.looking = Some(Box::pin(self.runtime.blocking(move || contain(looking))));
                     }
                     Err(_) => self.core.handle_failure(now, Failure::Panicked),
                 }

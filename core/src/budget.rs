@@ -45,6 +45,11 @@ impl Pool {
         taken.then(|| Charge { pool, amount })
     }
 
+    /// A charge of nothing, to grow.
+    pub(crate) fn nothing(pool: &Arc<Self>) -> Charge {
+        Charge { pool: Arc::clone(pool), amount: 0 }
+    }
+
     /// Units drawn at present.
     #[must_use]
     pub fn used(&self) -> usize {
@@ -69,7 +74,8 @@ impl Pool {
         self.limit - self.used()
     }
 
-    fn take(&self, amount: usize) -> bool {
+    /// Draws `amount`; to be given back.
+    pub(crate) fn take(&self, amount: usize) -> bool {
         let taken = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
             used.checked_add(amount).filter(|sum| *sum <= self.limit)
         });
@@ -85,7 +91,8 @@ impl Pool {
         true
     }
 
-    fn give_back(&self, amount: usize) {
+    /// What `take` drew.
+    pub(crate) fn give_back(&self, amount: usize) {
         let before = self.used.fetch_sub(amount, Ordering::AcqRel);
         debug_assert!(before >= amount, "a pool was given back more than it gave");
         if let Some(parent) = &self.parent {

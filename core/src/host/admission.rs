@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::declare::{Declaration, Sums};
-use super::registry::{Work, WorkTicket};
+use super::registry::Work;
 use crate::control::RouteClass;
 use crate::limits::HostLimits;
 
@@ -54,14 +54,16 @@ impl Admission {
         }
     }
 
-    pub(super) fn pending(&self, class: RouteClass) -> Option<PendingPermit> {
-        self.pending.pool(class).try_charge(1).map(PendingPermit)
+    /// A new connection's hold on the pools of pending requests.
+    pub(super) fn pending(&self) -> Pending {
+        let none = |class| Draw { charge: Pool::nothing(self.pending.pool(class)), used: 0 };
+        Pending { general: none(RouteClass::General), reserved: none(RouteClass::Reserved) }
     }
 
-    pub(super) fn task(&self, class: RouteClass, component: usize, work: &Arc<Work>) -> Option<TaskPermit> {
-        let slot = self.tasks.pool(class).try_charge(1)?;
+    /// Where the handlers of a route of this class get their permits.
+    pub(super) fn desk(&self, class: RouteClass, component: usize, work: Arc<Work>) -> Arc<Desk> {
         let parked = self.parked.get(component).map(Arc::clone);
-        Some(TaskPermit { parked, _slot: slot, _work: WorkTicket::new(work) })
+        Arc::new(Desk { tasks: Arc::clone(self.tasks.pool(class)), parked, work })
     }
 
     pub(super) fn handshake(&self) -> Option<Slot> {
@@ -109,9 +111,56 @@ impl Admission {
     }
 }
 
-/// A request's place among the pending ones, from its dispatch until the first byte of its terminal has been accepted (B9).
+/// The pending permits of one connection, from each request's dispatch until the first byte of its terminal has been accepted (B9).
+/// Drawn one by one, given back together; all of them when it is dropped.
 #[derive(Debug)]
-pub(super) struct PendingPermit(#[expect(dead_code, reason = "held for its drop")] Charge);
+pub(super) struct Pending {
+    general: Draw,
+    reserved: Draw,
+}
+
+#[derive(Debug)]
+struct Draw {
+    charge: Charge,
+    /// Of the charge; the rest goes with the next `give_back`.
+    used: usize,
+}
+
+impl Pending {
+    const fn of(&mut self, class: RouteClass) -> &mut Draw {
+        match class {
+            RouteClass::General => &mut self.general,
+            RouteClass::Reserved => &mut self.reserved,
+        }
+    }
+
+    /// One permit more, if there is one (B6).
+    pub(super) fn draw(&mut self, class: RouteClass) -> bool {
+        let Draw { charge, used } = self.of(class);
+        let drawn = *used < charge.amount() || charge.try_grow(1);
+        *used += usize::from(drawn);
+        drawn
+    }
+
+    /// One permit is not used any more.
+    pub(super) const fn release(&mut self, class: RouteClass) {
+        let draw = self.of(class);
+        draw.used = draw.used.saturating_sub(1);
+    }
+
+    /// Those that are not used go back to their pools.
+    pub(super) fn give_back(&mut self) {
+        for Draw { charge, used } in [&mut self.general, &mut self.reserved] {
+            charge.shrink_to(*used);
+        }
+    }
+
+    /// All of them go back.
+    pub(super) fn clear(&mut self) {
+        (self.general.used, self.reserved.used) = (0, 0);
+        self.give_back();
+    }
+}
 
 /// A connection's place, before or after authentication; given back when dropped (A8, A9).
 #[derive(Debug)]
@@ -120,10 +169,33 @@ pub struct Slot(#[expect(dead_code, reason = "held for its drop")] Charge);
 /// A handler's right to run. It moves to whoever runs the handler and is dropped when that has really ended, be the connection alive
 /// or long gone (B9, X1): running work stays bounded whatever its clients do.
 #[derive(Debug)]
-pub struct TaskPermit {
+pub struct TaskPermit(Arc<Desk>);
+
+/// Where the handlers of one route get their permits.
+#[derive(Debug)]
+pub(super) struct Desk {
+    tasks: Arc<Pool>,
     parked: Option<Arc<Pool>>,
-    _slot: Charge,
-    _work: WorkTicket,
+    work: Arc<Work>,
+}
+
+impl Desk {
+    /// A permit, if there is one (B6).
+    pub(super) fn admit(self: &Arc<Self>) -> Option<TaskPermit> {
+        if !self.tasks.take(1) {
+            return None;
+        }
+        self.work.begin();
+        Some(TaskPermit(Arc::clone(self)))
+    }
+}
+
+impl Drop for TaskPermit {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.tasks.give_back(1);
+        self.0.work.end(); // R3: the channel may be free from here on
+    }
 }
 
 impl TaskPermit {
@@ -131,7 +203,7 @@ impl TaskPermit {
     /// `None` over that number; the handler then has to give up. Unparked when the guard is dropped.
     #[must_use]
     pub fn park(&self) -> Option<Parked> {
-        self.parked.as_ref()?.try_charge(1).map(Parked)
+        self.0.parked.as_ref()?.try_charge(1).map(Parked)
     }
 }
 
@@ -140,8 +212,9 @@ impl TaskPermit {
 pub struct Parked(#[expect(dead_code, reason = "held for its drop")] Charge);
 
 #[cfg(test)]
-pub(super) fn test_permit(pool: &Arc<Pool>) -> PendingPermit {
-    PendingPermit(pool.try_charge(1).unwrap())
+pub(super) fn test_pending(pool: &Arc<Pool>) -> Pending {
+    let none = || Draw { charge: Pool::nothing(pool), used: 0 };
+    Pending { general: none(), reserved: none() }
 }
 
 #[cfg(test)]
@@ -165,19 +238,21 @@ mod tests {
     fn v48_b7_one_class_never_eats_the_other() {
         let admission = admission();
         let work = Arc::new(Work::default());
-        let reserved: Vec<_> = core::iter::from_fn(|| admission.pending(RouteClass::Reserved)).collect();
-        assert_eq!(reserved.len(), 2);
-        let general: Vec<_> = core::iter::from_fn(|| admission.pending(RouteClass::General)).collect();
-        assert_eq!(general.len(), 4);
-        let tasks: Vec<_> = core::iter::from_fn(|| admission.task(RouteClass::General, 0, &work)).collect();
+        let mut pending = admission.pending();
+        let mut drawn =
+            |class| core::iter::repeat_with(|| pending.draw(class)).take_while(|drawn| *drawn).count();
+        assert_eq!((drawn(RouteClass::Reserved), drawn(RouteClass::General)), (2, 4));
+        let [general, reserved] = [RouteClass::General, RouteClass::Reserved]
+            .map(|class| admission.desk(class, 0, Arc::clone(&work)));
+        let tasks: Vec<_> = core::iter::from_fn(|| general.admit()).collect();
         assert_eq!(tasks.len(), 3);
-        let one = admission.task(RouteClass::Reserved, 0, &work).unwrap();
-        assert!(admission.task(RouteClass::Reserved, 0, &work).is_none());
+        let one = reserved.admit().unwrap();
+        assert!(reserved.admit().is_none());
         assert_eq!(
             (admission.pending_in_use(RouteClass::Reserved), admission.tasks_in_use(RouteClass::General)),
             (2, 3)
         );
-        drop((reserved, general, tasks, one));
+        drop((pending, tasks, one));
         for class in [RouteClass::General, RouteClass::Reserved] {
             assert_eq!((admission.pending_in_use(class), admission.tasks_in_use(class)), (0, 0));
         }
@@ -189,16 +264,13 @@ mod tests {
     #[test]
     fn b7_a_component_parks_as_many_handlers_as_it_declared() {
         let admission = admission();
-        let work = Arc::new(Work::default());
-        let [a, b] = [(); 2].map(|()| admission.task(RouteClass::General, 0, &work).unwrap());
+        let desk = |component| admission.desk(RouteClass::General, component, Arc::default());
+        let [a, b] = [(); 2].map(|()| desk(0).admit().unwrap());
         let parked = a.park().unwrap();
         assert!(b.park().is_none());
         drop(parked);
         assert!(b.park().is_some());
-        assert!(
-            admission.task(RouteClass::General, 7, &work).unwrap().park().is_none(),
-            "nobody declared it"
-        );
+        assert!(desk(7).admit().unwrap().park().is_none(), "nobody declared it");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use core::mem::size_of;
 
 use super::connection::{Connection, EVENT_ROOM};
-use super::event::Notice;
+use super::event::Event;
 use super::output::Sent;
 use super::registry::Registry;
 use super::requests::{RequestId, Requests};
@@ -49,10 +49,10 @@ fn tables(limits: &HostLimits) -> usize {
         rows(requests) * Requests::ENTRY,
         rows(2 * requests) * Requests::ROW,
         // Each request one `Stop`; each route its end.
-        rows(EVENT_ROOM + requests + routes + OTHER_EVENTS) * size_of::<Notice>(),
+        rows(EVENT_ROOM + requests + routes + OTHER_EVENTS) * size_of::<Event>(),
         // Each request its terminal.
         rows(requests + 2 * limits.writer_frames + OTHER_FRAMES) * Outbox::<Sent>::node_bytes(),
-        rows(routes) * size_of::<Route>(),
+        rows(routes) * Route::BYTES,
         // Those that wait for the latch, and those that are gone through at an end.
         2 * rows(requests) * size_of::<RequestId>(),
     ];
@@ -114,7 +114,7 @@ mod tests {
     /// On both sides of each step, so that a row too many or too few shows.
     #[test]
     fn b1_the_tables_are_those_of_all_requests_and_routes() {
-        let (notice, node) = (size_of::<Notice>(), Outbox::<Sent>::node_bytes());
+        let (notice, node) = (size_of::<Event>(), Outbox::<Sent>::node_bytes());
         // Requests, writer frames; rows of entries, of the index, of events, of frames.
         for (requests, frames, expected) in [
             (511, 255, [512, 1_024, 1_024, 2_048]),
@@ -127,7 +127,7 @@ mod tests {
                 index * Requests::ROW,
                 events * notice,
                 nodes * node,
-                256 * size_of::<Route>(),
+                256 * Route::BYTES,
                 2 * entries * size_of::<RequestId>(),
             ];
             let largest = (events * notice).max(nodes * node).max(entries * Requests::ENTRY);

@@ -5,16 +5,16 @@
 
 use super::connection::Connection;
 use super::end::End;
-use super::event::{Event, ItemRefusal, ItemRefused, Notice, StopReason, TooLate};
+use super::event::{Event, ItemRefusal, ItemRefused, StopReason, TooLate};
 use super::latch::Begin;
 use super::output::What;
 use super::registry::RouteGrant;
-use super::requests::{Act, Held, Input, RequestId, State};
+use super::requests::{Act, Input, RequestId, State};
 use super::routes::Route;
 use crate::body::Body;
 use crate::control::{ErrorBody, HostCode, SHUTDOWN_BODY, encode_route_opened};
 use crate::time::Instant;
-use crate::wire::{FrameType, MAX_BODY, RouteHandle};
+use crate::wire::{FrameType, Identity, MAX_BODY, RouteHandle};
 
 impl Connection {
     /// Installs a route that the registry published, then answers its requester (R1).
@@ -24,13 +24,14 @@ impl Connection {
     pub fn accept_route(&mut self, now: Instant, id: RequestId, grant: RouteGrant) -> Result<(), TooLate> {
         let now = self.clock.observe(now);
         let Some(entry) = self.requests.get_mut(id) else { return Err(self.too_late()) };
-        let Held::Opening { component, class } = entry.held else { return Err(self.too_late()) };
+        let (Some(component), class) = (entry.opening, entry.class) else { return Err(self.too_late()) };
         if entry.step(Input::Respond) != Act::Response {
             return Err(self.too_late());
         }
         let RouteGrant { handle, work } = grant;
         // R1: installed first, then answered: the client's next frame may use it.
-        self.routes.insert(Route { handle, component, class, work });
+        let desk = self.shared.admission.desk(class, component, work);
+        self.routes.insert(Route { handle, component, class, desk });
         self.counters.routes += 1;
         self.counters.settled.response += 1;
         self.terminal(now, id, FrameType::Response, false, encode_route_opened(handle).into());
@@ -44,7 +45,7 @@ impl Connection {
     pub fn reject_route(&mut self, now: Instant, id: RequestId, error: &ErrorBody) -> Result<(), TooLate> {
         let now = self.clock.observe(now);
         let Some(entry) = self.requests.get_mut(id) else { return Err(self.too_late()) };
-        if !matches!(entry.held, Held::Opening { .. }) || entry.step(Input::Fail) != Act::Error {
+        if entry.opening.is_none() || entry.step(Input::Fail) != Act::Error {
             return Err(self.too_late());
         }
         self.error(now, id, error);
@@ -61,7 +62,7 @@ impl Connection {
     /// [`TooLate`]: it has its terminal, or nobody is there any more. Nothing is sent.
     pub fn respond(&mut self, now: Instant, id: RequestId, binary: bool, body: Body) -> Result<(), TooLate> {
         let now = self.clock.observe(now);
-        let act = self.step_routed(id, Input::Respond)?;
+        let (act, identity) = self.step_routed(id, Input::Respond)?;
         if act != Act::Response {
             self.say(now, id, act);
             return Ok(());
@@ -69,7 +70,7 @@ impl Connection {
         match self.charged(body) {
             Ok(body) => {
                 self.counters.settled.response += 1;
-                self.terminal(now, id, FrameType::Response, binary, body);
+                self.push(now, identity, FrameType::Response, binary, body, What::Terminal(id));
             }
             Err(_) => self.say(now, id, Act::Internal),
         }
@@ -83,7 +84,7 @@ impl Connection {
     /// As [`respond`](Self::respond).
     pub fn fail(&mut self, now: Instant, id: RequestId, error: &ErrorBody) -> Result<(), TooLate> {
         let now = self.clock.observe(now);
-        let act = self.step_routed(id, Input::Fail)?;
+        let (act, _) = self.step_routed(id, Input::Fail)?;
         if act != Act::Error {
             self.say(now, id, act);
         } else if error.host_code().is_some_and(HostCode::proves_no_dispatch) {
@@ -101,7 +102,7 @@ impl Connection {
     /// As [`respond`](Self::respond).
     pub fn busy(&mut self, now: Instant, id: RequestId) -> Result<(), TooLate> {
         let now = self.clock.observe(now);
-        let act = self.step_routed(id, Input::Fail)?;
+        let (act, _) = self.step_routed(id, Input::Fail)?;
         if act == Act::Error {
             self.error(now, id, &HostCode::ServerBusy.into());
         } else {
@@ -117,10 +118,10 @@ impl Connection {
     /// is the stream's end: what came before it is never followed by a clean end, for there would be a gap (B061).
     pub fn item(&mut self, now: Instant, id: RequestId, binary: bool, body: Body) -> Result<(), ItemRefused> {
         let now = self.clock.observe(now);
-        let Some(entry) = self.requests.get_mut(id).filter(|entry| entry.route().is_some()) else {
+        let Some(entry) = self.requests.get_mut(id).filter(|entry| entry.route.is_some()) else {
             return Err(ItemRefused { why: ItemRefusal::Stopped, body });
         };
-        let identity = entry.identity;
+        let identity = entry.identity();
         if !matches!(entry.state, State::Running { .. }) {
             entry.step(Input::Item);
             return Err(ItemRefused { why: ItemRefusal::Stopped, body }); // B083
@@ -192,7 +193,7 @@ impl Connection {
         if matches!(entry.state, State::Finishing) {
             return true;
         }
-        let identity = entry.identity;
+        let identity = entry.identity();
         let what = match self.shared.latch.begin() {
             Begin::Wait => return false,
             Begin::Owner(attempt) => {
@@ -225,7 +226,7 @@ impl Connection {
         let now = self.clock.observe(now);
         let ids: alloc::vec::Vec<_> = self.requests.ids().collect();
         for id in ids {
-            if self.requests.get(id).is_some_and(|entry| entry.route().is_some()) {
+            if self.requests.get(id).is_some_and(|entry| entry.route.is_some()) {
                 self.drive(now, id, Input::Tell, StopReason::Draining);
             }
         }
@@ -247,28 +248,31 @@ impl Connection {
         let Some(route) = self.routes.remove(handle) else { return false };
         let ids: alloc::vec::Vec<_> = self.requests.ids().collect();
         for id in ids {
-            if self.requests.get(id).is_some_and(|entry| entry.route() == Some(handle)) {
+            if self.requests.get(id).is_some_and(|entry| entry.route == Some(handle)) {
                 self.drive(now, id, Input::Tell, StopReason::RouteClosed);
             }
         }
-        self.events
-            .push_back(Notice::Plain(Event::RouteClosed { route: handle, component: route.component }));
+        self.events.push_back(Event::RouteClosed { route: handle, component: route.component });
         true
     }
 
     fn settle(&mut self, now: Instant, id: RequestId, input: Input) -> Result<(), TooLate> {
         let now = self.clock.observe(now);
-        let act = self.step_routed(id, input)?;
+        let (act, _) = self.step_routed(id, input)?;
         self.say(now, id, act);
         Ok(())
     }
 
-    fn step_routed(&mut self, id: RequestId, input: Input) -> Result<Act, TooLate> {
-        let act = match self.requests.get_mut(id) {
-            Some(entry) if entry.route().is_some() => entry.step(input),
-            Some(_) | None => Act::Nothing,
-        };
-        if act == Act::Nothing { Err(self.too_late()) } else { Ok(act) }
+    fn step_routed(&mut self, id: RequestId, input: Input) -> Result<(Act, Identity), TooLate> {
+        if let Some(entry) = self.requests.get_mut(id)
+            && entry.route.is_some()
+        {
+            let act = entry.step(input);
+            if act != Act::Nothing {
+                return Ok((act, entry.identity()));
+            }
+        }
+        Err(self.too_late())
     }
 
     fn too_late(&mut self) -> TooLate {
@@ -313,7 +317,7 @@ impl Connection {
     /// Whether this `route.open` was handed over and its bind is out.
     pub(super) fn is_opening(&self, id: RequestId) -> bool {
         self.requests.get(id).is_some_and(|entry| {
-            matches!(entry.held, Held::Opening { .. }) && !matches!(entry.state, State::Finishing)
+            entry.opening.is_some() && !matches!(entry.state, State::Queued | State::Finishing)
         })
     }
 }

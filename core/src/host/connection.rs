@@ -11,11 +11,11 @@ use core::fmt;
 use super::admission::Slot;
 use super::counters::Counters;
 use super::end::End;
-use super::event::{Event, Notice};
+use super::event::Event;
 use super::latch::Attempt;
 use super::liveness::{Due, Liveness, PING_FLAGS};
 use super::output::{Early, Sent, What};
-use super::requests::{Act, Held, Input, RequestId, Requests};
+use super::requests::{Act, Input, RequestId, Requests};
 use super::resident::Shares;
 use super::routes::Routes;
 use super::shared::Shared;
@@ -75,7 +75,7 @@ pub struct Connection {
     pub(super) outbox: Outbox<Sent>,
     pub(super) requests: Requests,
     pub(super) routes: Routes,
-    pub(super) events: VecDeque<Notice>,
+    pub(super) events: VecDeque<Event>,
     /// The highest correlation seen (Q2).
     pub(super) watermark: Option<Correlation>,
     /// Refusals that wait to leave (B6).
@@ -136,7 +136,7 @@ impl Connection {
             oversize: false,
             early: None,
             outbox: Outbox::new(Patience::NextToLeave), // B10
-            requests: Requests::default(),
+            requests: Requests::new(shared.admission.pending()),
             routes: Routes::default(),
             events: VecDeque::new(),
             watermark: None,
@@ -157,36 +157,28 @@ impl Connection {
 
     /// What happened next, if anything did. A request that was cancelled before its event was taken is never handed over.
     pub fn poll_event(&mut self) -> Option<Event> {
-        loop {
-            match self.events.pop_front()? {
-                Notice::Plain(event) => return Some(event),
-                Notice::Take(id) => {
-                    if let Some(event) = self.take(id) {
-                        return Some(event);
-                    }
-                }
-            }
+        let event = self.events.pop_front()?;
+        if let Some(id) = event.hands_over()
+            && let Some(entry) = self.requests.get_mut(id)
+        {
+            let act = entry.step(Input::Taken);
+            debug_assert_eq!(
+                act,
+                Act::Dispatch,
+                "the event of a request goes when that is not to be handed over any more"
+            );
+            self.counters.dispatched += u64::from(entry.route.is_some());
         }
+        Some(event)
     }
 
-    fn take(&mut self, id: RequestId) -> Option<Event> {
-        let entry = self.requests.get_mut(id)?;
-        let identity = entry.identity;
-        let held = core::mem::replace(&mut entry.held, Held::Nothing);
-        if entry.step(Input::Taken) != Act::Dispatch {
-            return None;
-        }
-        match (held, identity) {
-            (Held::Request { binary, priority, body, component, permit }, Identity::Routed(route, _)) => {
-                self.counters.dispatched += 1;
-                Some(Event::Request { id, route, component, binary, priority, body, permit })
-            }
-            (Held::Open { open, component, class }, _) => {
-                entry.held = Held::Opening { component, class };
-                Some(Event::RouteOpen { id, open, component, class })
-            }
-            (Held::Nothing | Held::Opening { .. } | Held::Request { .. }, _) => None,
-        }
+    /// X1: what was not handed over never is; its body and its permit are given back with its event.
+    pub(super) fn unqueue(&mut self, id: RequestId) {
+        self.events.retain(|event| event.hands_over() != Some(id));
+    }
+
+    pub(super) fn unqueue_all(&mut self) {
+        self.events.retain(|event| event.hands_over().is_none());
     }
 
     /// The next moment at which time alone makes progress (CC5).

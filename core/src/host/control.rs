@@ -2,8 +2,8 @@
 
 use super::connection::Connection;
 use super::end::End;
-use super::event::Notice;
-use super::requests::{Held, State};
+use super::event::Event;
+use super::requests::{Entry, State};
 use crate::body::Body;
 use crate::control::{ControlRequest, HostCode, Resolution, RouteClass, RouteOpen, decode_request};
 use crate::fault::PeerMisbehaved;
@@ -23,34 +23,26 @@ impl Connection {
             self.refuse(now, Identity::Control(corr), HostCode::InvalidControlRequest); // C3
             return Ok(());
         };
-        let general = |conn: &Self| conn.shared.admission.pending(RouteClass::General); // C12
+        let class = RouteClass::General; // C12
         match request {
             ControlRequest::RouteOpen(open) => self.route_open(now, corr, open, body),
             ControlRequest::TransportNegotiate => {
                 return Err(End::Misbehaved(PeerMisbehaved::SecondNegotiation));
             } // N9
-            ControlRequest::CatalogList { module_id } => match general(self) {
-                Some(permit) => {
-                    let reply = self.shared.catalog.body(&self.shared.targets, module_id.as_deref());
-                    self.answer(now, corr, permit, Ok(reply.into()));
+            ControlRequest::CatalogList { module_id } => {
+                let reply = self.shared.catalog.body(&self.shared.targets, module_id.as_deref());
+                self.answer(now, corr, class, Ok(reply.into()));
+            }
+            ControlRequest::HostShutdown => {
+                // H6: whoever is authenticated may; its state says that nothing is handed over.
+                let (identity, waits) = (Identity::Control(corr), State::Running { streamed: false });
+                match self.requests.admit(Entry::control(corr, waits, class)) {
+                    Some(id) if !self.try_shutdown(now, id) => self.waiting.push_back(id), // H3
+                    Some(_) => {}
+                    None => self.refuse(now, identity, HostCode::ServerBusy),
                 }
-                None => self.refuse(now, Identity::Control(corr), HostCode::ServerBusy),
-            },
-            ControlRequest::HostShutdown => match general(self) {
-                Some(permit) => {
-                    // H6: whoever is authenticated may; its state says that nothing is handed over.
-                    let waits = State::Running { streamed: false };
-                    let id = self.admit(corr, Identity::Control(corr), waits, Held::Nothing, permit);
-                    if !self.try_shutdown(now, id) {
-                        self.waiting.push_back(id); // H3
-                    }
-                }
-                None => self.refuse(now, Identity::Control(corr), HostCode::ServerBusy),
-            },
-            ControlRequest::Unknown => match general(self) {
-                Some(permit) => self.answer(now, corr, permit, Err(HostCode::UnsupportedOperation)), // C4
-                None => self.refuse(now, Identity::Control(corr), HostCode::ServerBusy),
-            },
+            }
+            ControlRequest::Unknown => self.answer(now, corr, class, Err(HostCode::UnsupportedOperation)), // C4
         }
         Ok(())
     }
@@ -60,22 +52,22 @@ impl Connection {
         if self.shared.is_draining() {
             return self.refuse(now, identity, HostCode::TargetUnavailable); // B6
         }
-        // C8: the class by table, an unknown target's is general; then the permit; only then what the target is.
+        // C8: the class by table, an unknown target's is general. Without a permit all that is said is that there is none.
         let class = self.shared.targets.class_of(open.target());
-        let Some(permit) = self.shared.admission.pending(class) else {
-            return self.refuse(now, identity, HostCode::ServerBusy);
-        };
         match self.shared.targets.resolve(open.target()) {
             Resolution::Bind(component) => {
-                let id =
-                    self.admit(corr, identity, State::Queued, Held::Open { open, component, class }, permit);
-                if let Some(entry) = self.requests.get_mut(id) {
-                    entry.charge = body.take_charge(); // what was decoded is no larger than what it was decoded from
+                let entry = Entry {
+                    opening: Some(component),
+                    charge: body.take_charge(), // what was decoded is no larger than what it was decoded from
+                    ..Entry::control(corr, State::Queued, class)
+                };
+                match self.requests.admit(entry) {
+                    Some(id) => self.events.push_back(Event::RouteOpen { id, open, component, class }),
+                    None => self.refuse(now, identity, HostCode::ServerBusy),
                 }
-                self.events.push_back(Notice::Take(id));
             }
-            Resolution::TargetUnavailable => self.answer(now, corr, permit, Err(HostCode::TargetUnavailable)),
-            Resolution::UnknownModule => self.answer(now, corr, permit, Err(HostCode::UnknownModule)),
+            Resolution::TargetUnavailable => self.answer(now, corr, class, Err(HostCode::TargetUnavailable)),
+            Resolution::UnknownModule => self.answer(now, corr, class, Err(HostCode::UnknownModule)),
         }
     }
 }

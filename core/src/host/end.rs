@@ -4,9 +4,9 @@
 //! embedder has not taken; `Closed` is the last of those and comes once (CC6). The first reason is kept (G5).
 
 use super::connection::{Connection, Phase};
-use super::event::{Event, Notice, StopReason};
+use super::event::{Event, StopReason};
 use super::output::{Early, Sent, What};
-use super::requests::{Act, Held, Input, RequestId, State};
+use super::requests::{Act, Input, RequestId, State};
 use crate::auth::AuthError;
 use crate::fault::{ApiMisuse, CloseReason, PeerMisbehaved};
 use crate::limits::LINGER_BYTES;
@@ -199,6 +199,7 @@ impl Connection {
         }
         self.phase = Phase::Closed;
         self.until = None;
+        self.unqueue_all();
         self.requests.clear();
         self.outbox.end();
         (self.refusals, self.items, self.room_wanted) = (0, 0, false);
@@ -206,7 +207,7 @@ impl Connection {
         self.fail_attempt(); // H2
         self.slot = None;
         if let Some(reason) = self.reason {
-            self.events.push_back(Notice::Plain(Event::Closed { reason })); // CC6: last and single
+            self.events.push_back(Event::Closed { reason }); // CC6: last and single
         }
     }
 
@@ -214,21 +215,22 @@ impl Connection {
         if let Some(attempt) = self.attempt.take()
             && self.shared.latch.fail(attempt)
         {
-            self.events.push_back(Notice::Plain(Event::ShutdownReopened)); // H2
+            self.events.push_back(Event::ShutdownReopened); // H2
         }
     }
 
     /// K2: whoever runs is told, what was not handed over never runs.
     fn drop_requests(&mut self) {
+        self.unqueue_all();
         let ids: alloc::vec::Vec<_> = self.requests.ids().collect();
         for id in ids {
             let Some(entry) = self.requests.remove(id) else { continue };
             match entry.state {
-                State::Running { .. } if entry.route().is_some() => {
-                    self.events.push_back(Notice::Plain(Event::Stop { id, why: StopReason::ConnectionLost })); // B080
+                State::Running { .. } if entry.route.is_some() => {
+                    self.events.push_back(Event::Stop { id, why: StopReason::ConnectionLost }); // B080
                 }
-                State::Running { .. } if matches!(entry.held, Held::Opening { .. }) => {
-                    self.events.push_back(Notice::Plain(Event::RouteOpenWithdrawn { id }));
+                State::Running { .. } if entry.opening.is_some() => {
+                    self.events.push_back(Event::RouteOpenWithdrawn { id });
                 }
                 // Told already, not handed over, answered, or waiting for the latch.
                 State::Running { .. }
@@ -239,6 +241,7 @@ impl Connection {
             }
             self.counters.settled.silent += u64::from(entry.state != State::Finishing);
         }
+        self.requests.give_back();
     }
 
     /// §17: each pending request gets its real terminal or `cancelled`.
@@ -246,7 +249,7 @@ impl Connection {
         let ids: alloc::vec::Vec<_> = self.requests.ids().collect();
         for id in ids {
             if self.is_opening(id) {
-                self.events.push_back(Notice::Plain(Event::RouteOpenWithdrawn { id }));
+                self.events.push_back(Event::RouteOpenWithdrawn { id });
             }
             self.drive(now, id, Input::Expire, StopReason::Draining);
         }
@@ -256,10 +259,7 @@ impl Connection {
     /// R6, K2: every route ends once.
     fn close_routes(&mut self) {
         for route in self.routes.take_all() {
-            self.events.push_back(Notice::Plain(Event::RouteClosed {
-                route: route.handle,
-                component: route.component,
-            }));
+            self.events.push_back(Event::RouteClosed { route: route.handle, component: route.component });
         }
     }
 
@@ -278,10 +278,13 @@ impl Connection {
     /// Steps a request and does what the table says, except where the caller brings a body.
     pub(super) fn drive(&mut self, now: Instant, id: RequestId, input: Input, why: StopReason) {
         let Some(entry) = self.requests.get_mut(id) else { return };
-        let routed = entry.route().is_some();
+        let (routed, queued) = (entry.route.is_some(), matches!(entry.state, State::Queued));
         let act = entry.step(input);
+        if queued && act == Act::Cancelled {
+            self.unqueue(id);
+        }
         if routed && matches!(act, Act::Tell | Act::TellCancelled) {
-            self.events.push_back(Notice::Plain(Event::Stop { id, why }));
+            self.events.push_back(Event::Stop { id, why });
         }
         self.say(now, id, act);
     }

@@ -99,11 +99,11 @@ pub enum Event {
     },
 }
 
-/// What waits to be taken: an event, or a request whose event is made when it is (it may have been cancelled by then).
-#[derive(Debug)]
-pub(super) enum Notice {
-    Plain(Event),
-    Take(RequestId),
+impl Event {
+    /// The request that it hands over, if it does.
+    pub(super) const fn hands_over(&self) -> Option<RequestId> {
+        if let Self::Request { id, .. } | Self::RouteOpen { id, .. } = self { Some(*id) } else { None }
+    }
 }
 
 /// Why a stream item was not queued; the body comes back.

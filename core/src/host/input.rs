@@ -4,9 +4,9 @@
 
 use super::connection::{Connection, Phase};
 use super::end::End;
-use super::event::{Notice, StopReason};
+use super::event::{Event, StopReason};
 use super::output::{Sent, What};
-use super::requests::{Held, Input, State};
+use super::requests::{Entry, Input};
 use crate::auth::AuthError;
 use crate::body::BodyLease;
 use crate::control::HostCode;
@@ -252,16 +252,16 @@ impl Connection {
                 break 'refused HostCode::ServerBusy; // B8, §17
             };
             // B7: from the class that was fixed at bind, and from no other.
-            let Some(pending) = self.shared.admission.pending(route.class) else {
-                break 'refused HostCode::ServerBusy; // V48
-            };
-            let Some(permit) = self.shared.admission.task(route.class, route.component, &route.work) else {
+            let Some(permit) = route.desk.admit() else {
                 break 'refused HostCode::ServerBusy;
             };
+            let entry = Entry::routed(route.handle, corr, route.class);
+            let Some(id) = self.requests.admit(entry) else {
+                break 'refused HostCode::ServerBusy; // V48
+            };
             let Flags { binary, priority, .. } = header.flags;
-            let held = Held::Request { binary, priority, body, component: route.component, permit };
-            let id = self.admit(corr, header.identity, State::Queued, held, pending);
-            self.events.push_back(Notice::Take(id));
+            let (route, component) = (route.handle, route.component);
+            self.events.push_back(Event::Request { id, route, component, binary, priority, body, permit });
             return;
         };
         self.refuse(now, header.identity, refusal);

@@ -1,12 +1,11 @@
 //! Output: what is queued, and what each accepted byte means for requests, permits, the latch and probes.
 
-use super::admission::PendingPermit;
 use super::connection::{Connection, Phase};
 use super::end::End;
-use super::event::{Event, Notice};
-use super::requests::{Act, Entry, Held, RequestId, State};
+use super::event::Event;
+use super::requests::{Act, Entry, RequestId, State};
 use crate::body::Body;
-use crate::control::HostCode;
+use crate::control::{HostCode, RouteClass};
 use crate::endpoint::WriteFailure;
 use crate::fault::ApiMisuse;
 use crate::time::Instant;
@@ -117,7 +116,7 @@ impl Connection {
         body: Body,
     ) {
         let Some(entry) = self.requests.get(id) else { return };
-        let identity = entry.identity;
+        let identity = entry.identity();
         self.push(now, identity, kind, binary, body, What::Terminal(id));
     }
 
@@ -126,10 +125,13 @@ impl Connection {
         &mut self,
         now: Instant,
         corr: Correlation,
-        permit: PendingPermit,
+        class: RouteClass,
         reply: Result<Body, HostCode>,
     ) {
-        let id = self.admit(corr, Identity::Control(corr), State::Finishing, Held::Nothing, permit);
+        let identity = Identity::Control(corr);
+        let Some(id) = self.requests.admit(Entry::control(corr, State::Finishing, class)) else {
+            return self.refuse(now, identity, HostCode::ServerBusy);
+        };
         match reply {
             Ok(body) => {
                 self.counters.settled.response += 1;
@@ -140,17 +142,6 @@ impl Connection {
                 self.terminal(now, id, FrameType::Error, false, Body::from_static(code.body()));
             }
         }
-    }
-
-    pub(super) fn admit(
-        &mut self,
-        corr: Correlation,
-        identity: Identity,
-        state: State,
-        held: Held,
-        permit: PendingPermit,
-    ) -> RequestId {
-        self.requests.insert(corr, Entry { identity, state, held, charge: None, _permit: permit })
     }
 
     /// The terminals that carry nothing of the embedder's.
@@ -217,7 +208,7 @@ impl Connection {
                 if let Some(attempt) = self.attempt.take()
                     && self.shared.latch.commit(attempt)
                 {
-                    self.events.push_back(Notice::Plain(Event::ShutdownCommitted)); // H1: the last byte is out
+                    self.events.push_back(Event::ShutdownCommitted); // H1: the last byte is out
                 }
                 self.latch_moved(now);
             }
@@ -245,10 +236,11 @@ impl Outgoing for Connection {
                 self.left(now, progress.owner);
             }
         }
+        self.requests.give_back(); // B9: once for all terminals that have begun
         // A slot is free with an item's first byte, its memory with its last: either is worth another try.
         if self.room_wanted && self.items < self.shared.limits.writer_frames {
             self.room_wanted = false;
-            self.events.push_back(Notice::Plain(Event::Room));
+            self.events.push_back(Event::Room);
         }
         self.flushed(now);
     }

@@ -32,20 +32,15 @@ pub struct NoChannel;
 #[derive(Debug, Default)]
 pub(super) struct Work(AtomicUsize);
 
-/// One handler of a route; counts until it is dropped.
-#[derive(Debug)]
-pub(super) struct WorkTicket(Arc<Work>);
-
-impl WorkTicket {
-    pub(super) fn new(work: &Arc<Work>) -> Self {
-        work.0.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(work))
+impl Work {
+    /// A handler begins.
+    pub(super) fn begin(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
     }
-}
 
-impl Drop for WorkTicket {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    /// It has ended.
+    pub(super) fn end(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -444,12 +439,12 @@ Retired    + Gone         -> Retired,    Nothing
         let mut registry = Registry::new(1);
         let route = registry.claim(ME).unwrap();
         let Step::Publish(grant) = registry.bind_accepted(route) else { panic!() };
-        let ticket = WorkTicket::new(&grant.work);
+        grant.work.begin();
         assert!(matches!(registry.close(route), Step::RouteGone));
         assert_eq!(registry.work(route), 1);
         assert!(matches!(registry.gone(route), Step::Busy));
         assert_eq!(registry.claim(ME), Err(NoChannel));
-        drop(ticket);
+        grant.work.end();
         assert!(matches!(registry.gone(route), Step::Released));
         assert!(registry.claim(ME).is_ok());
     }

@@ -1,18 +1,16 @@
 //! Requests between their frame and the first byte of their terminal: one machine, one table.
 //!
 //! Invariant: every request that entered the table leaves it with exactly one terminal, or silently with its connection; the first
-//! terminal wins (F5), and its permit is held until that terminal has begun to leave (B9). Never decides who may enter: admission does.
+//! terminal wins (F5), and its permit is held until that terminal has begun to leave (B9). How many may enter is admission's to say.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::mem::size_of;
 use slab::Slab;
 
-use super::admission::{PendingPermit, TaskPermit};
-use crate::body::Body;
+use super::admission::Pending;
 use crate::budget::Charge;
-use crate::control::{RouteClass, RouteOpen};
-use crate::wire::{Correlation, Identity, Priority, RouteHandle};
+use crate::control::RouteClass;
+use crate::wire::{Correlation, Identity, RouteHandle};
 
 /// Names a request to its embedder; valid until its terminal has been given, and never reused within a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -153,61 +151,51 @@ impl State {
     }
 }
 
-/// What a request's event carries until it is taken.
-#[derive(Debug)]
-pub(super) enum Held {
-    Nothing,
-    Request {
-        binary: bool,
-        priority: Priority,
-        body: Body,
-        component: usize,
-        permit: TaskPermit,
-    },
-    Open {
-        open: Box<RouteOpen>,
-        component: usize,
-        class: RouteClass,
-    },
-    /// A `route.open` that was handed over: its bind is out. The class is fixed here (B7).
-    Opening {
-        component: usize,
-        class: RouteClass,
-    },
-}
-
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) identity: Identity,
+    pub(super) corr: Correlation,
+    /// Of a routed request; the others are on the control channel.
+    pub(super) route: Option<RouteHandle>,
     pub(super) state: State,
-    pub(super) held: Held,
+    /// Whose pending permit it holds; of a `route.open` also the class that the route will have (B7).
+    pub(super) class: RouteClass,
+    /// Of a `route.open`: the component that is to bind.
+    pub(super) opening: Option<usize>,
     /// What a decoded control request occupies while its bind is out.
     pub(super) charge: Option<Charge>,
-    /// Held until the first byte of the terminal has been accepted (B9).
-    pub(super) _permit: PendingPermit,
 }
 
 impl Entry {
-    /// Steps the machine; what was not handed over by now never is, and is given back.
+    pub(super) const fn control(corr: Correlation, state: State, class: RouteClass) -> Self {
+        Self { corr, route: None, state, class, opening: None, charge: None }
+    }
+
+    pub(super) const fn routed(route: RouteHandle, corr: Correlation, class: RouteClass) -> Self {
+        Self { corr, route: Some(route), state: State::Queued, class, opening: None, charge: None }
+    }
+
+    /// Steps the machine; what a bind occupied is given back with its end.
     pub(super) fn step(&mut self, input: Input) -> Act {
         let (state, act) = self.state.step(input);
         self.state = state;
         if matches!(state, State::Finishing) {
-            (self.held, self.charge) = (Held::Nothing, None);
+            self.charge = None;
         }
         act
     }
 
-    pub(super) const fn route(&self) -> Option<RouteHandle> {
-        match self.identity {
-            Identity::Routed(route, _) => Some(route),
-            Identity::Connection | Identity::Control(_) | Identity::Route(_) => None,
+    pub(super) const fn identity(&self) -> Identity {
+        match self.route {
+            Some(route) => Identity::Routed(route, self.corr),
+            None => Identity::Control(self.corr),
         }
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Requests {
+    /// A request's permit is held until the first byte of its terminal has been accepted (B9).
+    permits: Pending,
     entries: Slab<Entry>,
     /// Routed ones by correlation. They arrive in ascending order (Q2), so the order is the index, and nobody can make it slow.
     order: VecDeque<(Correlation, Option<u32>)>,
@@ -219,22 +207,30 @@ impl Requests {
     pub(super) const ENTRY: usize = size_of::<Entry>() + size_of::<usize>();
     pub(super) const ROW: usize = size_of::<(Correlation, Option<u32>)>();
 
-    pub(super) fn insert(&mut self, corr: Correlation, entry: Entry) -> RequestId {
-        let routed = entry.route().is_some();
+    pub(super) const fn new(permits: Pending) -> Self {
+        Self { permits, entries: Slab::new(), order: VecDeque::new(), removed: 0 }
+    }
+
+    /// B7: a permit of the entry's class and its place in the table, or neither.
+    pub(super) fn admit(&mut self, entry: Entry) -> Option<RequestId> {
+        if !self.permits.draw(entry.class) {
+            return None;
+        }
+        let (corr, routed) = (entry.corr, entry.route.is_some());
         // The table never has 2³² entries: `HostLimits::validate` caps pending requests far below.
         let slot = u32::try_from(self.entries.insert(entry)).unwrap_or(u32::MAX);
         if routed {
             self.order.push_back((corr, Some(slot)));
         }
-        RequestId { slot, corr }
+        Some(RequestId { slot, corr })
     }
 
     pub(super) fn get(&self, id: RequestId) -> Option<&Entry> {
-        self.entries.get(id.slot as usize).filter(|entry| entry.identity.correlation() == Some(id.corr))
+        self.entries.get(id.slot as usize).filter(|entry| entry.corr == id.corr)
     }
 
     pub(super) fn get_mut(&mut self, id: RequestId) -> Option<&mut Entry> {
-        self.entries.get_mut(id.slot as usize).filter(|entry| entry.identity.correlation() == Some(id.corr))
+        self.entries.get_mut(id.slot as usize).filter(|entry| entry.corr == id.corr)
     }
 
     /// Q4: the whole identity names a request.
@@ -243,27 +239,29 @@ impl Requests {
         let slot = self.order.get(place)?.1?;
         let id = RequestId { slot, corr };
         // Q4: on the wrong channel or epoch the right correlation matches nothing.
-        self.get(id).filter(|entry| entry.route() == Some(route)).map(|_| id)
+        self.get(id).filter(|entry| entry.route == Some(route)).map(|_| id)
     }
 
+    /// Its permit goes with the next [`give_back`](Self::give_back), or to a request that is admitted before.
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Entry> {
         self.get(id)?;
         let entry = self.entries.try_remove(id.slot as usize)?;
-        if entry.route().is_some()
-            && let Some(place) = self.place(id.corr)
-            && let Some(row) = self.order.get_mut(place)
-        {
-            row.1 = None;
-            self.removed += 1;
+        self.permits.release(entry.class);
+        if entry.route.is_some() {
+            self.forget(id.corr);
         }
-        self.tidy();
         Some(entry)
     }
 
+    /// Gives back the permits of what was removed.
+    pub(super) fn give_back(&mut self) {
+        self.permits.give_back();
+    }
+
     pub(super) fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.entries.iter().filter_map(|(slot, entry)| {
-            Some(RequestId { slot: u32::try_from(slot).ok()?, corr: entry.identity.correlation()? })
-        })
+        self.entries
+            .iter()
+            .filter_map(|(slot, entry)| Some(RequestId { slot: u32::try_from(slot).ok()?, corr: entry.corr }))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -276,7 +274,8 @@ impl Requests {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        (self.entries, self.order, self.removed) = (Slab::new(), VecDeque::new(), 0);
+        self.permits.clear();
     }
 
     fn place(&self, corr: Correlation) -> Option<usize> {
@@ -284,7 +283,16 @@ impl Requests {
     }
 
     /// X6: what was removed leaves nothing behind. Amortized constant: at most half of the rows are empty.
-    fn tidy(&mut self) {
+    fn forget(&mut self, corr: Correlation) {
+        // Most end in the order in which they came.
+        if self.order.front().is_some_and(|row| row.0 == corr) {
+            self.order.pop_front();
+        } else if let Some(place) = self.place(corr)
+            && let Some(row) = self.order.get_mut(place)
+        {
+            row.1 = None;
+            self.removed += 1;
+        }
         while let Some((_, None)) = self.order.front() {
             self.order.pop_front();
             self.removed -= 1;
@@ -300,10 +308,9 @@ impl Requests {
 mod tests {
     use super::*;
     use crate::budget::Pool;
-    use crate::host::admission::test_permit;
+    use crate::host::admission::test_pending;
     use alloc::format;
     use alloc::string::String;
-    use alloc::sync::Arc;
     use alloc::vec::Vec;
 
     const STATES: [State; 7] = [
@@ -458,23 +465,19 @@ Finishing     + Expire  -> Finishing,     Nothing
         }
     }
 
-    fn routed(corr: u64) -> (Correlation, Entry) {
-        let corr = Correlation::new(corr).unwrap();
-        let identity = Identity::Routed(RouteHandle::new(1, 1).unwrap(), corr);
-        let permit = test_permit(&Pool::new(1));
-        (corr, Entry { identity, state: State::Queued, held: Held::Nothing, charge: None, _permit: permit })
+    fn routed(corr: u64) -> Entry {
+        let route = RouteHandle::new(1, 1).unwrap();
+        Entry::routed(route, Correlation::new(corr).unwrap(), RouteClass::General)
     }
 
     #[test]
     fn q4_x6_a_request_is_found_by_its_whole_identity_and_leaves_nothing_behind() {
-        let mut requests = Requests::default();
+        let mut requests = Requests::new(test_pending(&Pool::new(16)));
         let here = RouteHandle::new(1, 1).unwrap();
-        let long = routed(1);
-        let long = requests.insert(long.0, long.1);
+        let long = requests.admit(routed(1)).unwrap();
         let mut live = Vec::new();
         for n in 2..100_000_u64 {
-            let (corr, entry) = routed(3 * n);
-            live.push(requests.insert(corr, entry));
+            live.push(requests.admit(routed(3 * n)).unwrap());
             if live.len() > 8 {
                 // Out of order: every third from the front, else the newest.
                 let at = if n % 3 == 0 { 0 } else { live.len() - 1 };
@@ -491,25 +494,17 @@ Finishing     + Expire  -> Finishing,     Nothing
         assert_eq!(requests.ids().count(), live.len() + 1);
     }
 
-    fn routed_entry(pool: &Arc<Pool>, corr: Correlation) -> Entry {
-        let route = RouteHandle::new(1, 1).unwrap();
-        let identity = Identity::Routed(route, corr);
-        let permit = test_permit(pool);
-        Entry { identity, state: State::Queued, held: Held::Nothing, charge: None, _permit: permit }
-    }
-
     /// X6: whatever the order of ends, at most half of the index is empty, and each row of it is accounted for.
     #[test]
     fn x6_the_index_forgets_what_ended_in_any_order() {
         let pool = Pool::new(1_000);
-        let mut requests = Requests::default();
+        let mut requests = Requests::new(test_pending(&pool));
         let (mut live, mut seed, mut next) = (Vec::new(), 1_u64, 1_u64);
         for round in 0..4_000 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let grows = (round / 500) % 2 == 0;
             if live.is_empty() || (live.len() < 300 && (seed >> 40) % 4 < if grows { 3 } else { 1 }) {
-                let corr = Correlation::new(next).unwrap();
-                live.push(requests.insert(corr, routed_entry(&pool, corr)));
+                live.push(requests.admit(routed(next)).unwrap());
                 next += 1;
             } else {
                 let id = live.swap_remove((seed >> 33) as usize % live.len());
@@ -523,7 +518,27 @@ Finishing     + Expire  -> Finishing,     Nothing
             assert!(live.iter().all(|id| requests.find(route, id.corr) == Some(*id)));
         }
         live.into_iter().for_each(|id| drop(requests.remove(id)));
+        requests.give_back();
         assert_eq!((requests.len(), requests.order.len(), pool.used()), (0, 0, 0));
+    }
+
+    #[test]
+    fn b7_b9_permits_are_drawn_one_by_one_and_given_back_together() {
+        let pool = Pool::new(3);
+        let mut requests = Requests::new(test_pending(&pool));
+        let [first, second, _] = [1, 2, 3].map(|n| requests.admit(routed(n)).unwrap());
+        assert!(requests.admit(routed(4)).is_none(), "V48");
+        assert_eq!((requests.len(), pool.used()), (3, 3));
+        assert!(requests.remove(first).is_some() && requests.remove(second).is_some());
+        assert_eq!(pool.used(), 3, "not one by one");
+        requests.admit(routed(5)).unwrap();
+        requests.give_back();
+        assert_eq!((requests.len(), pool.used()), (2, 2));
+        requests.clear();
+        assert_eq!((requests.len(), pool.used()), (0, 0));
+        requests.admit(routed(6)).unwrap();
+        drop(requests);
+        assert_eq!((pool.used(), pool.high_water()), (0, 3));
     }
 
     #[test]
@@ -534,17 +549,13 @@ Finishing     + Expire  -> Finishing,     Nothing
     #[test]
     fn x6_an_index_that_is_half_empty_is_left_alone() {
         let pool = Pool::new(4);
-        let mut requests = Requests::default();
-        let [_, second, third] = [1, 2, 3].map(|n| {
-            let corr = Correlation::new(n).unwrap();
-            requests.insert(corr, routed_entry(&pool, corr))
-        });
+        let mut requests = Requests::new(test_pending(&pool));
+        let [_, second, third] = [1, 2, 3].map(|n| requests.admit(routed(n)).unwrap());
         requests.remove(second);
         assert_eq!(requests.order.len(), 3);
         requests.remove(third);
         assert_eq!(requests.order.len(), 1, "two of three were empty");
-        let corr = Correlation::new(4).unwrap();
-        let fourth = requests.insert(corr, routed_entry(&pool, corr));
+        let fourth = requests.admit(routed(4)).unwrap();
         requests.remove(fourth);
         assert_eq!(requests.order.len(), 2, "one of two is not over half");
         assert!(requests.capacity() >= 4 && requests.capacity() < 100);

@@ -5,8 +5,9 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem::size_of;
 
-use super::registry::Work;
+use super::admission::Desk;
 use crate::control::RouteClass;
 use crate::wire::RouteHandle;
 
@@ -16,7 +17,12 @@ pub(super) struct Route {
     pub(super) component: usize,
     /// Fixed at bind (B7).
     pub(super) class: RouteClass,
-    pub(super) work: Arc<Work>,
+    pub(super) desk: Arc<Desk>,
+}
+
+impl Route {
+    /// Bytes of a row, and of its desk.
+    pub(super) const BYTES: usize = size_of::<Self>() + size_of::<Desk>() + 2 * size_of::<usize>();
 }
 
 /// Sorted by handle: looked up for every request, changed only when a route opens or ends.

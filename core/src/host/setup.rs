@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use super::admission::Slot;
 use super::connection::{Connection, Phase};
 use super::end::End;
-use super::event::{Event, Notice};
+use super::event::Event;
 use super::output::What;
 use super::shared::Shared;
 use crate::body::Body;
@@ -72,7 +72,7 @@ impl Connection {
             Selection::Candidate(place) => {
                 let offer = offers.offers().get(place).ok_or(End::NothingServed)?.clone();
                 self.phase = Phase::Granting(corr);
-                self.events.push_back(Notice::Plain(Event::CandidateWanted { offer }));
+                self.events.push_back(Event::CandidateWanted { offer });
             }
         }
         Ok(())
@@ -132,7 +132,7 @@ impl Connection {
         self.phase = Phase::Active;
         self.until = None;
         self.liveness.start(now); // N13
-        self.events.push_back(Notice::Plain(Event::Active));
+        self.events.push_back(Event::Active);
     }
 
     /// A control request on a candidate that is not active yet (N10).

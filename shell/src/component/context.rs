@@ -106,7 +106,6 @@ impl BindContext {
 /// It may be moved into the handler's future, or dropped at any time: the request is answered by what the handler returns, and
 /// a context that outlives its request only finds every [`RequestContext::send`] ended.
 pub struct RequestContext {
-    pub(crate) route: Arc<RouteInfo>,
     pub(crate) slot: Arc<Slot>,
     pub(crate) binary: bool,
     pub(crate) priority: Priority,
@@ -117,13 +116,13 @@ impl RequestContext {
     /// The route it came on.
     #[must_use]
     pub fn route(&self) -> &Arc<RouteInfo> {
-        &self.route
+        self.slot.route()
     }
 
     /// That route's handle.
     #[must_use]
     pub fn handle(&self) -> RouteHandle {
-        self.route.handle
+        self.slot.route().handle
     }
 
     /// The binary bit.
@@ -140,12 +139,14 @@ impl RequestContext {
 
     /// The body. It holds its share of the host's ingress budget until it is dropped (B8).
     #[must_use]
+    #[inline]
     pub const fn body(&self) -> &Body {
         &self.body
     }
 
     /// Takes the body out; what stays is empty.
     #[must_use]
+    #[inline]
     pub fn take_body(&mut self) -> Body {
         std::mem::take(&mut self.body)
     }
@@ -153,7 +154,7 @@ impl RequestContext {
     /// The host's clock.
     #[must_use]
     pub fn timer(&self) -> &Timer {
-        &self.route.timer
+        &self.slot.route().timer
     }
 
     /// Asks to be told of a cancel, instead of being dropped by it.
@@ -216,7 +217,7 @@ impl RequestContext {
 impl fmt::Debug for RequestContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestContext")
-            .field("route", &self.route.handle)
+            .field("route", &self.handle())
             .field("binary", &self.binary)
             .field("priority", &self.priority)
             .field("body", &self.body)

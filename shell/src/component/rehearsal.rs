@@ -111,10 +111,10 @@ impl Rehearsal {
         let slot = Arc::new(Slot::new(
             None,
             Permit::Rehearsal(Arc::clone(&self.parking)),
+            Arc::clone(&self.route),
             Arc::clone(&self.stage) as _,
         ));
         let cx = RequestContext {
-            route: Arc::clone(&self.route),
             slot: Arc::clone(&slot),
             binary,
             priority: Priority::default(),

@@ -3,20 +3,19 @@
 //! Owns the stop flag and the wakers. Invariant: a stop is never lost: it is written before anyone is woken, and everyone who waits
 //! has registered before looking. The lock is held for a few instructions, and never while a waker runs.
 
-use super::context::{Link, Parked, Place};
+use super::context::{Link, Parked, Place, RouteInfo};
 use hostwire_core::budget::Pool;
 use hostwire_core::host::{RequestId, TaskPermit};
 use slab::Slab;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 #[derive(Default)]
 struct State {
-    /// The request is to end.
-    cancelled: bool,
     /// The handler asked to be told, and so has the grace.
     told: bool,
     /// The future is to be dropped, now.
@@ -55,18 +54,31 @@ pub(crate) enum Standing {
 /// A request's flags, permit and wakers.
 pub(crate) struct Slot {
     request: Option<RequestId>,
+    route: Arc<RouteInfo>,
     link: Arc<dyn Link>,
+    /// The request is to end. Written under the lock, read without it for every item of a stream.
+    cancelled: AtomicBool,
     state: Mutex<State>,
 }
 
 impl Slot {
-    pub(crate) fn new(request: Option<RequestId>, permit: Permit, link: Arc<dyn Link>) -> Self {
-        Self { request, link, state: Mutex::new(State { permit, ..State::default() }) }
+    pub(crate) fn new(
+        request: Option<RequestId>,
+        permit: Permit,
+        route: Arc<RouteInfo>,
+        link: Arc<dyn Link>,
+    ) -> Self {
+        let state = Mutex::new(State { permit, ..State::default() });
+        Self { request, route, link, cancelled: AtomicBool::new(false), state }
     }
 
     /// The request, as the core names it; a rehearsed one has no name.
     pub(crate) const fn request(&self) -> Option<RequestId> {
         self.request
+    }
+
+    pub(super) const fn route(&self) -> &Arc<RouteInfo> {
+        &self.route
     }
 
     pub(super) fn link(&self) -> &dyn Link {
@@ -77,12 +89,27 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a slot that nobody else holds any more ready for another request.
+    /// Makes a slot that nobody else holds any more ready for another request on its route.
     pub(crate) fn reuse(&mut self, request: RequestId, permit: Permit) {
         self.request = Some(request);
+        *self.cancelled.get_mut() = false;
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        (state.told, state.stop, state.permit, state.task) = (false, false, permit, None);
         state.listeners.clear(); // it keeps its memory
-        *state = State { permit, listeners: std::mem::take(&mut state.listeners), ..State::default() };
+    }
+
+    /// The handler has really ended: its permit is free (B9). Says whether the slot can be used again: nobody else holds it.
+    pub(crate) fn ended_in(this: &mut Arc<Self>) -> bool {
+        match Arc::get_mut(this) {
+            Some(slot) => {
+                slot.state.get_mut().unwrap_or_else(PoisonError::into_inner).permit = Permit::Ended;
+                true
+            }
+            None => {
+                this.ended();
+                false
+            }
+        }
     }
 
     /// The handler has really ended: its permit is free (B9).
@@ -104,7 +131,7 @@ impl Slot {
     /// The request is to end: its handler is told if it asked for that, else its future is to be dropped at once (X1).
     pub(crate) fn cancel(&self) {
         let mut state = self.state();
-        state.cancelled = true;
+        self.cancelled.store(true, Ordering::Release);
         state.stop |= !state.told;
         wake_all(state);
     }
@@ -112,7 +139,8 @@ impl Slot {
     /// The grace is over: whatever the handler asked for, its future is to be dropped.
     pub(crate) fn stop(&self) {
         let mut state = self.state();
-        (state.cancelled, state.stop) = (true, true);
+        self.cancelled.store(true, Ordering::Release);
+        state.stop = true;
         wake_all(state);
     }
 
@@ -128,7 +156,7 @@ impl Slot {
             Some(known) => known.clone_from(task),
             none => *none = Some(task.clone()),
         }
-        match (state.stop, state.cancelled) {
+        match (state.stop, self.is_cancelled()) {
             (true, _) => Standing::Stop,
             (false, true) => Standing::Told,
             (false, false) => Standing::Run,
@@ -136,7 +164,7 @@ impl Slot {
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.state().cancelled
+        self.cancelled.load(Ordering::Acquire)
     }
 
     fn be_told(&self) {
@@ -177,7 +205,7 @@ impl Listener {
     /// Registers `waker` for the cancel and for room; says whether the request is cancelled already.
     pub(crate) fn listen(&mut self, waker: &Waker) -> bool {
         let mut state = self.slot.state();
-        if state.cancelled {
+        if self.slot.is_cancelled() {
             return true;
         }
         match self.key.and_then(|key| state.listeners.get_mut(key)) {

@@ -76,6 +76,7 @@ impl<R: Runtime> Candidate<R> {
     }
 
     /// Something has happened on this connection.
+    #[inline]
     pub(super) fn observe(&mut self, event: &Event) {
         if !matches!(self, Self::Of(_) | Self::Committed(_)) {
             return; // most connections, at every event

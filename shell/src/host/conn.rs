@@ -88,6 +88,24 @@ impl<R: Runtime> Conn<R> {
         self.owner
     }
 
+    /// A request's slot: the spare one, if nobody else holds that, or a new one.
+    fn slot(
+        self: &Arc<Self>,
+        spare: Option<Arc<Slot>>,
+        id: RequestId,
+        permit: TaskPermit,
+        route: &Route,
+    ) -> Arc<Slot> {
+        if let Some(mut spare) = spare
+            && let Some(slot) = Arc::get_mut(&mut spare)
+        {
+            slot.reuse(id, Permit::Task(permit));
+            return spare;
+        }
+        let link: Arc<dyn Link> = Arc::clone(self) as _;
+        Arc::new(Slot::new(Some(id), Permit::Task(permit), Arc::clone(&route.info), link))
+    }
+
     fn book<T>(&self, f: impl FnOnce(&mut Book) -> T) -> T {
         f(&mut lock(&self.book))
     }
@@ -250,7 +268,7 @@ pub(super) struct Task<R: Runtime> {
     batch: Vec<Event>,
     /// Ready answers of this batch: they are given to the core together, when it is asked for the next.
     answers: Vec<(RequestId, Answer)>,
-    /// A slot that nobody uses, so that a ready answer allocates nothing.
+    /// A slot of the last route's that nobody uses, so that a ready answer allocates nothing.
     spare: Option<Arc<Slot>>,
     /// Where the last request went. A handle is never used again (R1), so it names this route until that is closed.
     last_route: Option<Arc<Route>>,
@@ -298,7 +316,7 @@ impl<R: Runtime> Task<R> {
             }
             Event::RouteClosed { route, .. } => {
                 let gone = conn.book(|book| book.routes.remove(&route));
-                drop((gone, self.last_route.take()));
+                drop((gone, self.last_route.take(), self.spare.take()));
                 route::closed(&conn.hub, route);
             }
             Event::Room => {
@@ -314,15 +332,12 @@ impl<R: Runtime> Task<R> {
         }
     }
 
-    fn route(&mut self, handle: RouteHandle) -> Option<Arc<Route>> {
-        if let Some(last) = &self.last_route
-            && last.handle() == handle
-        {
-            return Some(Arc::clone(last));
+    /// Has the route at hand, and no slot of another one.
+    fn turn_to(&mut self, handle: RouteHandle) {
+        if self.last_route.as_ref().is_none_or(|last| last.handle() != handle) {
+            self.last_route = self.conn.book(|book| book.routes.get(&handle).cloned());
+            self.spare = None;
         }
-        let route = self.conn.book(|book| book.routes.get(&handle).cloned())?;
-        self.last_route = Some(Arc::clone(&route));
-        Some(route)
     }
 
     /// Runs a handler up to its first answer: what is ready at once is sent in this turn.
@@ -333,48 +348,33 @@ impl<R: Runtime> Task<R> {
         (binary, priority, body): (bool, Priority, Body),
         permit: TaskPermit,
     ) {
-        let Some(route) = self.route(route) else {
+        self.turn_to(route);
+        let Some(route) = &self.last_route else {
             drop(permit);
             return self.conn.ended(id, Answer::Stopped);
         };
-        let slot = self.slot(id, permit);
-        let cx = RequestContext {
-            route: Arc::clone(&route.info),
-            slot: Arc::clone(&slot),
-            binary,
-            priority,
-            body,
-        };
+        let mut slot = self.conn.slot(self.spare.take(), id, permit, route);
+        let cx = RequestContext { slot: Arc::clone(&slot), binary, priority, body };
         let component = Arc::clone(&route.component);
-        let conn = &self.conn;
-        let span = conn.span.request(&route.module_id, route.handle(), id);
+        let span = self.conn.span.request(&route.module_id, route.handle(), id);
         let answer = match span.run(|| contain(move || component.handle(cx))) {
             Ok(Handled::Ready(reply)) => Answer::Reply(reply),
             Ok(Handled::Future(future)) => return self.spawn(id, slot, route, Work::unary(future), span),
             Ok(Handled::Stream(future)) => return self.spawn(id, slot, route, Work::stream(future), span),
             Err(_) => Answer::Panicked,
         };
-        conn.say(&span, &route.module_id, &answer);
-        slot.ended(); // B9
-        self.answers.push((id, answer));
-        self.spare = Some(slot);
-    }
-
-    fn slot(&mut self, id: RequestId, permit: TaskPermit) -> Arc<Slot> {
-        if let Some(mut spare) = self.spare.take()
-            && let Some(slot) = Arc::get_mut(&mut spare)
-        {
-            slot.reuse(id, Permit::Task(permit));
-            return spare;
+        self.conn.say(&span, &route.module_id, &answer);
+        // B9
+        if Slot::ended_in(&mut slot) {
+            self.spare = Some(slot);
         }
-        let link: Arc<dyn Link> = Arc::clone(&self.conn) as _;
-        Arc::new(Slot::new(Some(id), Permit::Task(permit), link))
+        self.answers.push((id, answer));
     }
 
-    fn spawn(&self, id: RequestId, slot: Arc<Slot>, route: Arc<Route>, work: Work, span: Span) {
+    fn spawn(&self, id: RequestId, slot: Arc<Slot>, route: &Arc<Route>, work: Work, span: Span) {
         let (conn, hub) = (&self.conn, &self.conn.hub);
         conn.book(|book| book.running.insert(id, Arc::clone(&slot)));
-        hub.runtime.spawn(Handler::new(work, slot, route, Arc::clone(conn), hub.hold(), span));
+        hub.runtime.spawn(Handler::new(work, slot, Arc::clone(route), Arc::clone(conn), hub.hold(), span));
     }
 }
 

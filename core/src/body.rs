@@ -52,6 +52,7 @@ impl Body {
 
     /// The bytes.
     #[must_use]
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match &self.repr {
             Repr::Owned(bytes) => bytes,
@@ -62,6 +63,7 @@ impl Body {
 
     /// Length in bytes.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.as_slice().len()
     }

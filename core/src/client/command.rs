@@ -146,13 +146,14 @@ impl Connection {
         body: Body,
         deadline: Instant,
     ) -> Result<OpId, SubmitError> {
-        let corr = match self.admit(now, route, &kind, body.len(), deadline) {
+        let len = body.len();
+        let corr = match self.admit(now, route, &kind, len, deadline) {
             Ok(corr) => corr,
             Err(code) => return Err(SubmitError { code, body }),
         };
         let identity = route.map_or(Identity::Control(corr), |route| Identity::Routed(route, corr));
         // W10: the length is the body's own; `admit` has bounded it.
-        let len = u32::try_from(body.len()).unwrap_or(MAX_BODY);
+        let len = u32::try_from(len).unwrap_or(MAX_BODY);
         let header = Header { len, kind: FrameType::Request, flags, identity };
         let op = Op {
             serial: 0,

@@ -96,6 +96,7 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Admits a request. The caller has checked the limits and that its deadline lies ahead.
+    #[inline]
     pub(super) fn insert(&mut self, mut op: Op, deadline: Instant) -> Option<OpId> {
         let slot = u32::try_from(self.ops.vacant_key()).ok()?;
         self.serials = self.serials.wrapping_add(1);
@@ -119,6 +120,7 @@ impl Pending {
     }
 
     /// Q4: the whole identity, and a request of which something may have left.
+    #[inline]
     pub(super) fn matching(&self, route: Option<RouteHandle>, corr: Correlation) -> Option<(OpId, &Op)> {
         let is_its = |slot: &u32| self.ops.get(*slot as usize).is_some_and(|op| op.corr == corr);
         let slot = *self.by_corr.find(hash_of(corr), is_its)?;
@@ -135,17 +137,17 @@ impl Pending {
     /// Ends a request's pendency: no index entry, no timer. A stream that holds items stays, settled.
     pub(super) fn settle(&mut self, id: OpId) {
         let Some(op) = self.get_mut(id) else { return };
-        op.phase = Phase::Settled;
-        op.frame = None;
         let hash = hash_of(op.corr);
-        let keep = matches!(&op.kind, Kind::Stream(items) if !items.queue.is_empty());
+        if matches!(&op.kind, Kind::Stream(items) if !items.queue.is_empty()) {
+            op.phase = Phase::Settled;
+            op.frame = None;
+        } else {
+            self.remove(id);
+        }
         if let Ok(entry) = self.by_corr.find_entry(hash, |slot| *slot == id.slot) {
             entry.remove();
         }
         self.timers.disarm(id.slot);
-        if !keep {
-            self.remove(id);
-        }
     }
 
     /// Forgets a settled stream.

@@ -11,6 +11,7 @@ use crate::wire::{Flags, FrameType, Header, Identity, RouteHandle};
 
 impl Connection {
     /// A matching terminal was seen.
+    #[inline]
     pub(super) fn finish(&mut self, id: OpId, terminal: Terminal) {
         let Some(op) = self.pending.get(id) else { return };
         let handed = op.handed;
@@ -61,6 +62,7 @@ impl Connection {
         Some((route, corr, confirming))
     }
 
+    #[inline]
     fn settled(&mut self, id: OpId, outcome: Outcome, bytes_handed: u64) {
         self.pending.settle(id);
         self.counters.settlements.count(&outcome);

@@ -73,6 +73,7 @@ pub(crate) struct Assembler {
 
 impl Assembler {
     /// Takes header bytes from the front of `input`. The clock of W6 starts with the first.
+    #[inline]
     pub(crate) fn header(&mut self, now: Instant, input: &mut &[u8]) -> Result<Option<Header>, HeaderError> {
         if input.is_empty() {
             return Ok(None);
@@ -84,6 +85,7 @@ impl Assembler {
     }
 
     /// Begins the body of a judged header. One that `input` has whole, as it has most small ones, is given at once and never kept.
+    #[inline]
     pub(crate) fn begin(&mut self, header: &Header, plan: Plan, input: &mut &[u8]) -> Option<Payload> {
         let Some((body, rest)) = input.split_at_checked(header.len as usize) else {
             self.open(*header, plan);
@@ -176,7 +178,9 @@ impl Assembler {
             return None;
         }
         let Sink::Buffer { bytes, charge, pool } = &mut open.sink else { return None };
-        if bytes.capacity() == bytes.len() && !reserve(bytes, charge, pool, 1, open.left) {
+        // A read into a rest of a few bytes would cost as much as one into a step.
+        let spare = bytes.capacity() - bytes.len();
+        if spare < STEP.min(open.left) && !reserve(bytes, charge, pool, spare + 1, open.left) {
             open.sink = Sink::Drain { overflowed: true };
             return None;
         }

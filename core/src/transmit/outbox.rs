@@ -76,9 +76,12 @@ impl<O> Frame<O> {
 #[derive(Debug)]
 struct Node<O> {
     frame: Frame<O>,
-    before: Option<usize>,
-    after: Option<usize>,
+    before: usize,
+    after: usize,
 }
+
+/// No node: no slab has room for one of that number.
+const NONE: usize = usize::MAX;
 
 /// From when on a frame's own deadline counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +109,8 @@ pub(crate) struct Outbox<O> {
     begun: Option<Frame<O>>,
     control: VecDeque<([u8; HEADER_LEN], O)>,
     nodes: Slab<Node<O>>,
-    first: Option<usize>,
-    last: Option<usize>,
+    first: usize,
+    last: usize,
     /// Bytes of the data lane, headers included, the begun frame excluded.
     data_bytes: usize,
     farewell: Option<([u8; HEADER_LEN], O)>,
@@ -122,8 +125,8 @@ impl<O: Copy + PartialEq> Outbox<O> {
             begun: None,
             control: VecDeque::new(),
             nodes: Slab::new(),
-            first: None,
-            last: None,
+            first: NONE,
+            last: NONE,
             data_bytes: 0,
             farewell: None,
             patience,
@@ -141,12 +144,12 @@ impl<O: Copy + PartialEq> Outbox<O> {
     pub(crate) fn push_data(&mut self, now: Instant, head: Head, body: Body, owner: O) -> FrameKey {
         let frame = Frame::new(head, body, owner);
         self.data_bytes += frame.total();
-        let key = self.nodes.insert(Node { frame, before: self.last, after: None });
-        match self.last.and_then(|last| self.nodes.get_mut(last)) {
-            Some(last) => last.after = Some(key),
-            None => self.first = Some(key),
+        let key = self.nodes.insert(Node { frame, before: self.last, after: NONE });
+        match self.nodes.get_mut(self.last) {
+            Some(last) => last.after = key,
+            None => self.first = key,
         }
-        self.last = Some(key);
+        self.last = key;
         self.note_head(now, false);
         FrameKey(key)
     }
@@ -178,7 +181,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
     pub(crate) fn discard_unstarted(&mut self) {
         self.control.clear();
         self.nodes.clear();
-        (self.first, self.last, self.data_bytes, self.farewell) = (None, None, 0, None);
+        (self.first, self.last, self.data_bytes, self.farewell) = (NONE, NONE, 0, None);
         if self.begun.is_none() {
             self.since = None;
         }
@@ -206,7 +209,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
 
     /// Whether nothing waits at all.
     pub(crate) fn is_empty(&self) -> bool {
-        self.begun.is_none() && self.control.is_empty() && self.first.is_none() && self.farewell.is_none()
+        self.begun.is_none() && self.control.is_empty() && self.nodes.is_empty() && self.farewell.is_none()
     }
 
     /// Whether there is something to offer.
@@ -239,13 +242,20 @@ impl<O: Copy + PartialEq> Outbox<O> {
         if self.over {
             return None;
         }
+        let pure = self.control.len() + usize::from(self.farewell.is_some());
+        let frames = usize::from(self.begun.is_some()) + pure + self.nodes.len();
+        if frames <= MAX_OFFER_FRAMES {
+            let begun = self.begun.as_ref().map_or(0, Frame::left);
+            let bytes = begun + pure * HEADER_LEN + self.data_bytes;
+            return (frames > 0).then_some(Offer { frames, bytes });
+        }
         let mut offer = Offer::default();
         self.walk(MAX_OFFER_FRAMES, |_, rest| {
             offer.frames += 1;
             offer.bytes += rest.iter().map(|part| part.len()).sum::<usize>();
             true
         });
-        (offer.frames > 0).then_some(offer)
+        Some(offer)
     }
 
     /// The offer's segments.
@@ -301,8 +311,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
         if let Some((bytes, owner)) = self.control.pop_front() {
             return Some(pure(bytes, owner)); // B2: control before data
         }
-        if let Some(key) = self.first {
-            let node = self.nodes.try_remove(key)?;
+        if let Some(node) = self.nodes.try_remove(self.first) {
             self.unlink(&node);
             self.data_bytes -= node.frame.total();
             return Some(node.frame);
@@ -311,11 +320,11 @@ impl<O: Copy + PartialEq> Outbox<O> {
     }
 
     fn unlink(&mut self, node: &Node<O>) {
-        match node.before.and_then(|before| self.nodes.get_mut(before)) {
+        match self.nodes.get_mut(node.before) {
             Some(before) => before.after = node.after,
             None => self.first = node.after,
         }
-        match node.after.and_then(|after| self.nodes.get_mut(after)) {
+        match self.nodes.get_mut(node.after) {
             Some(after) => after.before = node.before,
             None => self.last = node.before,
         }
@@ -352,7 +361,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
             }
         }
         let mut next = self.first;
-        while let Some(node) = next.and_then(|key| self.nodes.get(key)) {
+        while let Some(node) = self.nodes.get(next) {
             if !visit(node.frame.owner, node.frame.rest()) {
                 return;
             }

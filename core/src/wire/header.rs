@@ -150,6 +150,7 @@ impl Header {
     ///
     /// # Errors
     /// [`HeaderError`]: the first failing check in the order of W9.
+    #[inline]
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Self, HeaderError> {
         let [l0, l1, l2, l3, ver, kind, flags, c0, c1, e0, e1, e2, e3, k0, k1, k2, k3, k4, k5, k6, k7] =
             *bytes;
@@ -224,12 +225,15 @@ impl HeaderDecoder {
     ///
     /// # Errors
     /// As [`Header::decode`]; a wrong version as soon as five bytes are in (W1).
+    #[inline]
     pub fn feed(&mut self, input: &[u8]) -> Result<(usize, Option<Header>), HeaderError> {
-        if self.filled == 0
-            && let Some(whole) = input.first_chunk::<HEADER_LEN>()
-        {
-            return Header::decode(whole).map(|header| (HEADER_LEN, Some(header)));
+        match input.first_chunk::<HEADER_LEN>() {
+            Some(whole) if self.filled == 0 => Header::decode(whole).map(|header| (HEADER_LEN, Some(header))),
+            Some(_) | None => self.collect(input),
         }
+    }
+
+    fn collect(&mut self, input: &[u8]) -> Result<(usize, Option<Header>), HeaderError> {
         let mut taken = 0;
         for (slot, byte) in self.bytes.iter_mut().skip(self.filled).zip(input) {
             *slot = *byte;

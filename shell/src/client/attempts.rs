@@ -24,26 +24,27 @@ use std::task::{Context, Poll};
 /// What is asked, as often as it takes; a routed request's body goes from attempt to attempt.
 #[derive(Clone)]
 pub(super) enum What {
+    Control(Arc<Managed>, Operation),
+    Routed { route: Route, binary: bool, priority: Priority, stream: bool },
+}
+
+/// What is asked of the host itself.
+#[derive(Clone)]
+pub(super) enum Operation {
     /// Boxed: it is large, and routed requests are moved around with the room for it.
-    Open(Arc<Managed>, Box<RouteOpen>),
-    Catalog(Arc<Managed>, CatalogFilter),
+    Open(Box<RouteOpen>),
+    Catalog(CatalogFilter),
     /// Of the host behind this generation, the client's last: another incarnation is never asked for it (K4).
-    Shutdown(Arc<Managed>, Option<Arc<Shared>>),
-    Routed {
-        route: Route,
-        binary: bool,
-        priority: Priority,
-        stream: bool,
-    },
+    Shutdown(Option<Arc<Shared>>),
 }
 
 impl What {
     /// In the words of a span.
     const fn word(&self) -> &'static str {
         match self {
-            Self::Open(..) => "route.open",
-            Self::Catalog(..) => "catalog.list",
-            Self::Shutdown(..) => "host.shutdown",
+            Self::Control(_, Operation::Open(_)) => "route.open",
+            Self::Control(_, Operation::Catalog(_)) => "catalog.list",
+            Self::Control(_, Operation::Shutdown(_)) => "host.shutdown",
             Self::Routed { stream: false, .. } => "request",
             Self::Routed { stream: true, .. } => "stream",
         }
@@ -51,15 +52,15 @@ impl What {
 
     const fn kind(&self) -> Attempt {
         match self {
-            Self::Open(..) => Attempt::RouteOpen,
-            Self::Catalog(..) | Self::Shutdown(..) => Attempt::Control,
+            Self::Control(_, Operation::Open(_)) => Attempt::RouteOpen,
+            Self::Control(_, Operation::Catalog(_) | Operation::Shutdown(_)) => Attempt::Control,
             Self::Routed { .. } => Attempt::Routed,
         }
     }
 
     fn managed(&self) -> &Arc<Managed> {
         match self {
-            Self::Open(managed, _) | Self::Catalog(managed, _) | Self::Shutdown(managed, _) => managed,
+            Self::Control(managed, _) => managed,
             Self::Routed { route, .. } => route.client().managed(),
         }
     }
@@ -67,15 +68,11 @@ impl What {
     /// Sends it on this generation.
     fn submit(&self, shared: &Arc<Shared>, body: Body, now: Instant, deadline: Instant) -> Ticket {
         match self {
-            Self::Open(_, open) => {
-                shared.submit(false, None, body, |conn, _| conn.open_route(now, open, deadline))
-            }
-            Self::Catalog(_, filter) => {
-                shared.submit(false, None, body, |conn, _| conn.catalog(now, filter.clone(), deadline))
-            }
-            Self::Shutdown(..) => {
-                shared.submit(false, None, body, |conn, _| conn.host_shutdown(now, deadline))
-            }
+            Self::Control(_, operation) => shared.submit(false, None, body, |conn, _| match operation {
+                Operation::Open(open) => conn.open_route(now, open, deadline),
+                Operation::Catalog(filter) => conn.catalog(now, filter.clone(), deadline),
+                Operation::Shutdown(_) => conn.host_shutdown(now, deadline),
+            }),
             Self::Routed { route, binary, priority, stream } => {
                 let (binary, priority, stream) = (*binary, *priority, *stream);
                 let handle = route.handle();
@@ -126,8 +123,8 @@ impl Attempts {
         let live;
         let shared = match &what {
             What::Routed { route, .. } => Some(route.shared()), // a route belongs to its generation, and dies with it (K1)
-            What::Shutdown(_, last) => last.as_ref(),
-            What::Open(managed, _) | What::Catalog(managed, _) => {
+            What::Control(_, Operation::Shutdown(last)) => last.as_ref(),
+            What::Control(managed, Operation::Open(_) | Operation::Catalog(_)) => {
                 live = managed.live();
                 live.as_ref()
             }
@@ -136,7 +133,9 @@ impl Attempts {
         let phase = match shared {
             Some(shared) => Phase::Trying(what.submit(shared, body, now, deadline)),
             None if deadline <= now => unsent(NotSentCode::DeadlineExpired), // E4
-            None if matches!(what, What::Shutdown(..)) => unsent(NotSentCode::ConnectionRetired),
+            None if matches!(what, What::Control(_, Operation::Shutdown(_))) => {
+                unsent(NotSentCode::ConnectionRetired)
+            }
             None => Phase::Between(Box::pin(connect_and_try(what.clone(), deadline))),
         };
         let (what, made, begun, again) = (Some(what), 0, false, None);
@@ -172,6 +171,7 @@ impl Attempts {
         }
     }
 
+    #[inline]
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Finished> {
         loop {
             match self.poll_end(cx) {
@@ -309,8 +309,10 @@ async fn pause_and_try(at: Instant, what: What, body: Body, deadline: Instant) -
     managed.sleep(at).await;
     let shared = match &what {
         What::Routed { route, .. } => Arc::clone(route.shared()),
-        What::Shutdown(_, last) => Arc::clone(last.as_ref()?),
-        What::Open(..) | What::Catalog(..) => managed.generation(deadline).await.ok()?,
+        What::Control(_, Operation::Shutdown(last)) => Arc::clone(last.as_ref()?),
+        What::Control(_, Operation::Open(_) | Operation::Catalog(_)) => {
+            managed.generation(deadline).await.ok()?
+        }
     };
     Some(what.submit(&shared, body, managed.now(), deadline))
 }

@@ -1,6 +1,6 @@
 //! Control operations under way: opening a route, the catalog, the host's shutdown.
 
-use super::attempts::{Attempts, What};
+use super::attempts::{Attempts, Operation, What};
 use super::call::failure;
 use super::handle::Client;
 use super::result::{CallError, Evidence};
@@ -32,12 +32,7 @@ pub struct Opening {
 
 impl Opening {
     pub(super) fn new(client: &Client, open: RouteOpen, deadline: Instant) -> Self {
-        let call = ControlCall::new(
-            client,
-            What::Open(Arc::clone(client.managed()), Box::new(open.clone())),
-            deadline,
-            |_, _| Ok(()),
-        );
+        let call = ControlCall::new(client, Operation::Open(Box::new(open.clone())), deadline, |_, _| Ok(()));
         Self { open, call }
     }
 }
@@ -71,26 +66,20 @@ pub struct ControlCall<T> {
 
 impl ControlCall<CatalogReply> {
     pub(super) fn catalog(client: &Client, filter: CatalogFilter, deadline: Instant) -> Self {
-        Self::new(
-            client,
-            What::Catalog(Arc::clone(client.managed()), filter),
-            deadline,
-            |outcome, evidence| {
-                if let Outcome::Terminal(Terminal::Catalog(catalog)) = outcome {
-                    Ok(catalog)
-                } else {
-                    Err(failure(outcome, evidence))
-                }
-            },
-        )
+        Self::new(client, Operation::Catalog(filter), deadline, |outcome, evidence| {
+            if let Outcome::Terminal(Terminal::Catalog(catalog)) = outcome {
+                Ok(catalog)
+            } else {
+                Err(failure(outcome, evidence))
+            }
+        })
     }
 }
 
 impl ControlCall<Evidence> {
     pub(super) fn shutdown(client: &Client, deadline: Instant) -> Self {
-        let managed = Arc::clone(client.managed());
-        let last = managed.current();
-        Self::new(client, What::Shutdown(managed, last), deadline, |outcome, evidence| {
+        let last = client.managed().current();
+        Self::new(client, Operation::Shutdown(last), deadline, |outcome, evidence| {
             if let Outcome::Terminal(Terminal::ShutdownCommitted) = outcome {
                 Ok(evidence)
             } else {
@@ -103,10 +92,11 @@ impl ControlCall<Evidence> {
 impl<T> ControlCall<T> {
     fn new(
         client: &Client,
-        what: What,
+        operation: Operation,
         deadline: Instant,
         read: fn(Outcome, Evidence) -> Result<T, CallError>,
     ) -> Self {
+        let what = What::Control(Arc::clone(client.managed()), operation);
         let attempts = Attempts::new(what, Body::default(), client.managed().now(), deadline);
         Self { client: Some(client.clone()), attempts, read }
     }

@@ -1,6 +1,6 @@
 //! Routes: where requests go.
 
-use super::attempts::{Attempts, What};
+use super::attempts::{Attempts, Operation, What};
 use super::call::Call;
 use super::handle::Client;
 use super::request::Request;
@@ -106,7 +106,7 @@ impl Route {
         if lock(live).slot.handle != gone {
             return true;
         }
-        let what = What::Open(Arc::clone(client.managed()), Box::new(open.clone()));
+        let what = What::Control(Arc::clone(client.managed()), Operation::Open(Box::new(open.clone())));
         let mut attempts = Attempts::new(what, Body::default(), shared.now(), deadline);
         let opened = poll_fn(|cx| attempts.poll(cx)).await.route;
         // K1: another generation's route is another route.

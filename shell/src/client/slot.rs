@@ -52,7 +52,7 @@ impl AsRef<[u8]> for Slot {
 
 impl Slot {
     pub(super) fn new(body: Body) -> Self {
-        Self { body, ..Self::default() }
+        Self { state: Mutex::default(), abandoned: AtomicBool::new(false), body }
     }
 
     pub(super) fn settled(finished: Finished) -> Self {

@@ -238,6 +238,11 @@ fn write_segments(fd: BorrowedFd<'_>, segments: &[&[u8]]) -> Tried<usize> {
 
 fn gathered(segments: &[&[u8]], call: impl Fn(&[IoSlice<'_>]) -> rustix::io::Result<usize>) -> Tried<usize> {
     with_gather_buffer(|gathered| {
+        // Most writes are small frames only: one run, which needs no table of pieces.
+        if segments.len() <= MAX_SEGMENTS && segments.iter().all(|segment| segment.len() < GATHER_BELOW) {
+            segments.iter().for_each(|segment| gathered.extend_from_slice(segment));
+            return tried(retry_on_intr(|| call(&[IoSlice::new(gathered)])), gathered.len());
+        }
         let mut pieces: [Option<Piece>; MAX_SEGMENTS] = [const { None }; MAX_SEGMENTS];
         let (mut count, mut total, mut run) = (0, 0, 0);
         for (index, segment) in segments.iter().take(MAX_SEGMENTS).enumerate() {

@@ -1,4 +1,4 @@
-//! Counting what a runtime holds: tasks, and registered descriptors.
+//! Counting what a runtime holds: tasks, and registered descriptors; and what of it is about to go on.
 
 use hostwire::Runtime;
 use hostwire::core::time::Instant;
@@ -6,9 +6,10 @@ use hostwire::runtime::{BlockingLost, Direction, Io, Tried};
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
@@ -18,6 +19,8 @@ struct Counts {
     ios: AtomicUsize,
     reads: AtomicUsize,
     writes: AtomicUsize,
+    /// Tasks that were woken or are being polled, and blocking work that is waited for.
+    busy: AtomicUsize,
 }
 
 /// A runtime that counts what it was given.
@@ -78,6 +81,19 @@ impl<R: Runtime> Accounted<R> {
         self.inner.sleep_until(self.inner.now() + Duration::from_millis(1)).await;
     }
 
+    /// Waits until no task is about to go on and no blocking work is waited for, or for long: a clock that is moved before that outruns who
+    /// has not been scheduled yet, on a machine that is busy.
+    pub async fn settled(&self) {
+        let mut quiet = 0;
+        for _ in 0..200 {
+            self.pause().await;
+            quiet = if self.counts.busy.load(Ordering::SeqCst) == 0 { quiet + 1 } else { 0 };
+            if quiet == 3 {
+                return;
+            }
+        }
+    }
+
     /// Lets others go on until `done`.
     ///
     /// # Panics
@@ -122,9 +138,10 @@ impl<R: Runtime> Runtime for Accounted<R> {
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: F) {
         let one = One::new(&self.counts, |counts| &counts.tasks);
         self.counts.spawned.fetch_add(1, Ordering::SeqCst);
+        let watched = Watched::new(&self.counts, task);
         self.inner.spawn(async move {
             let _one = one;
-            task.await;
+            watched.await;
         });
     }
 
@@ -133,12 +150,87 @@ impl<R: Runtime> Runtime for Accounted<R> {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.inner.blocking(work)
+        let busy = One::new(&self.counts, |counts| &counts.busy);
+        let done = self.inner.blocking(work);
+        async move {
+            let _busy = busy;
+            done.await
+        }
     }
 
     fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {
         let one = One::new(&self.counts, (|counts| &counts.ios) as fn(&Counts) -> &AtomicUsize);
         Ok(AccountedIo { inner: self.inner.register(fd)?, one })
+    }
+}
+
+/// Whether a task is about to go on; known until it ends.
+struct Turn {
+    counts: Arc<Counts>,
+    /// Its own waker, and whether it was woken since its last poll began.
+    state: Mutex<Option<(Waker, bool)>>,
+}
+
+impl Turn {
+    fn state(&self) -> MutexGuard<'_, Option<(Waker, bool)>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, waker: Option<&Waker>) {
+        let next = waker.map(|waker| (waker.clone(), false));
+        let before = std::mem::replace(&mut *self.state(), next);
+        if before.is_some_and(|(_, woken)| woken) {
+            self.counts.busy.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Wake for Turn {
+    fn wake(self: Arc<Self>) {
+        let waker = self.state().as_mut().map(|(waker, woken)| {
+            if !std::mem::replace(woken, true) {
+                self.counts.busy.fetch_add(1, Ordering::SeqCst);
+            }
+            waker.clone()
+        });
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A task whose turns are counted.
+struct Watched<F> {
+    task: Pin<Box<F>>,
+    turn: Arc<Turn>,
+    /// Spawned, and not polled yet.
+    fresh: Option<One<fn(&Counts) -> &AtomicUsize>>,
+}
+
+impl<F> Watched<F> {
+    fn new(counts: &Arc<Counts>, task: F) -> Self {
+        let turn = Turn { counts: Arc::clone(counts), state: Mutex::new(None) };
+        let fresh = One::new(counts, (|counts| &counts.busy) as fn(&Counts) -> &AtomicUsize);
+        Self { task: Box::pin(task), turn: Arc::new(turn), fresh: Some(fresh) }
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Watched<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let _polling = One::new(&this.turn.counts, |counts| &counts.busy);
+        this.fresh = None;
+        this.turn.set(Some(cx.waker()));
+        let waker = Waker::from(Arc::clone(&this.turn));
+        this.task.as_mut().poll(&mut Context::from_waker(&waker))
+    }
+}
+
+impl<F> Drop for Watched<F> {
+    fn drop(&mut self) {
+        self.turn.set(None);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The reference: it knows which bytes were accepted and delivered, and nothing else. From these offsets each outcome follows.
 
-use hostwire_core::wire::{FrameType, HEADER_LEN, Header, Identity};
+use hostwire_core::wire::{Correlation, FrameType, HEADER_LEN, Header, Identity};
 use std::collections::BTreeMap;
 
 /// What the bytes alone say about one request.
@@ -27,34 +27,39 @@ pub struct Model {
 impl Model {
     /// Reads both directions' bytes from the first envelope on.
     ///
-    /// `sent` is what the client's transport accepted and `reached` how much of it the host saw; `seen` what the client was given. All
-    /// three begin at the first envelope.
+    /// `sent` is what the client's transport accepted, `reached` what the host was given and `seen` what the client was given; `honest`
+    /// says that the last is what the host said. All three begin at the first envelope.
     #[must_use]
-    pub fn of(sent: &[u8], reached: usize, seen: &[u8]) -> Self {
+    pub fn of(sent: &[u8], reached: &[u8], seen: &[u8], honest: bool) -> Self {
         let mut model = Self::default();
-        model.tail = walk(sent, |header, start, end| {
-            if header.kind == FrameType::Request
-                && let Some(corr) = header.identity.correlation()
-            {
-                let whole = start + HEADER_LEN + header.len as usize;
-                let evidence = model.requests.entry(corr.value()).or_default();
+        let tail = walk(sent, |header, start, end| {
+            if let Some(corr) = request(header) {
+                let evidence = model.requests.entry(corr).or_default();
                 assert_eq!(evidence.handed, 0, "Q1: a correlation stands on the wire once");
                 evidence.handed = end - start;
-                evidence.arrived = whole <= reached;
             }
         });
-        walk(seen, |header, start, end| {
+        model.tail = tail.expect("CC2: a well-formed frame sequence");
+        // What misbehaves may end in anything; up to there it counts.
+        let _ = walk(reached, |header, start, end| {
+            if let Some(corr) = request(header)
+                && is_whole(header, start, end)
+            {
+                model.requests.entry(corr).or_default().arrived = true;
+            }
+        });
+        let read = walk(seen, |header, start, end| {
             let terminal =
                 matches!(header.kind, FrameType::Response | FrameType::Error | FrameType::StreamEnd);
-            let whole = start + HEADER_LEN + header.len as usize == end;
             if let (true, true, Identity::Control(corr) | Identity::Routed(_, corr)) =
-                (terminal, whole, header.identity)
+                (terminal, is_whole(header, start, end), header.identity)
             {
                 let evidence = model.requests.entry(corr.value()).or_default();
-                assert!(!evidence.answered, "F5: a host sends one terminal");
+                assert!(!honest || !evidence.answered, "F5: a host sends one terminal");
                 evidence.answered = true;
             }
         });
+        assert!(!honest || read.is_some(), "CC2: a well-formed frame sequence");
         model
     }
 
@@ -76,14 +81,26 @@ impl Model {
     }
 }
 
-/// Calls `each` with every frame whose header is whole, its start, and the end of what is there of it (CC2). Returns what is left over.
-fn walk(bytes: &[u8], mut each: impl FnMut(&Header, usize, usize)) -> usize {
+fn request(header: &Header) -> Option<u64> {
+    (header.kind == FrameType::Request)
+        .then(|| header.identity.correlation())
+        .flatten()
+        .map(Correlation::value)
+}
+
+const fn is_whole(header: &Header, start: usize, end: usize) -> bool {
+    start + HEADER_LEN + header.len as usize == end
+}
+
+/// Calls `each` with every frame whose header is whole, its start, and the end of what is there of it (CC2). Returns what is left over,
+/// or nothing where a header is none.
+fn walk(bytes: &[u8], mut each: impl FnMut(&Header, usize, usize)) -> Option<usize> {
     let mut start = 0;
     while let Some(head) = bytes[start..].first_chunk::<HEADER_LEN>() {
-        let header = Header::decode(head).expect("CC2: a well-formed frame sequence");
+        let header = Header::decode(head).ok()?;
         let end = (start + HEADER_LEN + header.len as usize).min(bytes.len());
         each(&header, start, end);
         start = end;
     }
-    bytes.len() - start
+    Some(bytes.len() - start)
 }

@@ -56,8 +56,12 @@ pub struct Pipe {
     pub knobs: Knobs,
     /// All bytes that were ever accepted.
     pub accepted: Vec<u8>,
-    /// How many of them the reader was given.
+    /// What is carried to the reader: those, and whatever was forged on the way.
+    carried: Vec<u8>,
+    /// How many of the carried bytes the reader was given.
     pub delivered: usize,
+    /// The reader was lied to: what it saw is not what its peer said.
+    pub forged: bool,
     /// When each run of bytes arrives, as (cumulative end, instant).
     arrivals: VecDeque<(usize, Instant)>,
     /// The most bytes that a failed or unanswered write may have taken beyond the accepted ones.
@@ -102,12 +106,31 @@ impl Pipe {
         for segment in &segments[..filled] {
             let part = &segment[..segment.len().min(left)];
             self.accepted.extend_from_slice(part);
+            self.carried.extend_from_slice(part);
             left -= part.len();
         }
         assert_eq!(left, 0, "an offer's segments hold at least its length");
         offer.written(n).expect("no more than was offered");
-        self.arrivals.push_back((self.accepted.len(), now + self.knobs.delay));
+        self.arrivals.push_back((self.carried.len(), now + self.knobs.delay));
         true
+    }
+
+    /// Puts bytes of nobody's behind what is carried, as a peer that misbehaves would send them.
+    pub fn forge(&mut self, bytes: &[u8], now: Instant) {
+        self.forged = true;
+        self.carried.extend_from_slice(bytes);
+        self.arrivals.push_back((self.carried.len(), now + self.knobs.delay));
+    }
+
+    /// Turns one bit of what is still under way. Returns whether anything is.
+    pub fn garble(&mut self, bit: usize) -> bool {
+        let under_way = &mut self.carried[self.delivered..];
+        let found = under_way.len().checked_sub(1).map(|last| (bit / 8).min(last));
+        if let Some(place) = found {
+            under_way[place] ^= 1 << (bit % 8);
+            self.forged = true;
+        }
+        found.is_some()
     }
 
     /// Bytes that have arrived by `now` and were not delivered.
@@ -136,14 +159,14 @@ impl Pipe {
         let ready = self.arrived(now).min(self.knobs.deliver);
         if ready == 0 {
             // The end comes behind the last byte.
-            let over = self.broken && self.delivered == self.accepted.len();
+            let over = self.broken && self.delivered == self.carried.len();
             if over {
                 self.ended = true;
                 to.handle_eof(now);
             }
             return over;
         }
-        let bytes = &self.accepted[self.delivered..self.delivered + ready];
+        let bytes = &self.carried[self.delivered..self.delivered + ready];
         let taken = if self.knobs.lease
             && let Some(mut lease) = to.lease_body()
         {
@@ -165,6 +188,6 @@ impl Pipe {
     /// The bytes that the reader was given.
     #[must_use]
     pub fn seen(&self) -> &[u8] {
-        &self.accepted[..self.delivered]
+        &self.carried[..self.delivered]
     }
 }

@@ -297,6 +297,7 @@ pub async fn pass<R: Runtime>(
                 return;
             }
         }
+        peer.during(bench.inner().settled()).await;
         bench.advance(step);
     }
     panic!("it does not come about");
@@ -313,9 +314,7 @@ pub async fn ended<R: Runtime>(bench: &Bench<R>, host: &HostHandle) -> Ended {
         if let std::task::Poll::Ready(ended) = look.await {
             return ended;
         }
-        for _ in 0..3 {
-            bench.inner().pause().await;
-        }
+        bench.inner().settled().await;
         bench.advance(std::time::Duration::from_millis(100));
     }
     panic!("the host does not end");

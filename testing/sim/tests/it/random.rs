@@ -1,10 +1,11 @@
-//! Random workloads from a seed, with knobs that turn while they run. `HOSTWIRE_SIM_SEED` replays one; `HOSTWIRE_SIM_RUNS` says how many.
+//! Random workloads from a seed, with knobs that turn while they run, and with peers that misbehave. `HOSTWIRE_SIM_SEED` replays one;
+//! `HOSTWIRE_SIM_RUNS` says how many, or `HOSTWIRE_SIM_MINUTES` how long.
 
 use hostwire_core::host::HostLimits;
 use hostwire_core::limits::ClientLimits;
-use hostwire_core::time::Instant;
+use hostwire_core::time::Instant as Virtual;
 use hostwire_sim::{Cut, Knobs, Rng, World, WriteCut, route_open};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
@@ -21,7 +22,53 @@ fn knobs(rng: &mut Rng) -> Knobs {
     }
 }
 
-fn run(seed: u64) -> (Vec<u8>, Vec<u8>) {
+/// Whether what is carried is what was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peers {
+    Honest,
+    /// The one for a while, then the other.
+    LieInTurn,
+}
+
+/// A frame that nobody sent, about routes and requests that there are, or nearly; or a bit that is turned.
+fn lie(world: &mut World, rng: &mut Rng, client: bool) {
+    let now = world.now;
+    let route = world.route.map_or((0, 0), |route| (route.channel.value(), route.epoch.value()));
+    let pipe = if client { &mut world.up } else { &mut world.down };
+    if rng.once_in(3) && pipe.garble(rng.below(400)) {
+        return;
+    }
+    let kinds: &[u8] = if client { &[0, 0, 0, 6, 6, 6, 8, 11] } else { &[1, 1, 2, 3, 3, 4, 5, 5, 7, 11] };
+    let kind = if rng.once_in(12) { rng.below(13) as u8 } else { kinds[rng.below(kinds.len())] };
+    let (channel, epoch) = match rng.below(6) {
+        0 => (0, 0),
+        1 => (route.0, route.1.wrapping_add(1)),
+        2 => (route.0.wrapping_add(1), route.1),
+        _ => route,
+    };
+    let corr = if kind == 11 || rng.once_in(12) { 0 } else { 1 + rng.below(400) as u64 };
+    let bodies: [&[u8]; 6] = [
+        b"",
+        b"e",
+        b"s\x05",
+        br#"{"op":"host.shutdown"}"#,
+        br#"{"code":"server_busy","message":"no","retry_after_ms":1}"#,
+        br#"{"code":"unknown_channel","message":"no"}"#,
+    ];
+    let body = if (6..=8).contains(&kind) || kind == 11 { b"" } else { bodies[rng.below(bodies.len())] };
+    let flags = if (6..=8).contains(&kind) || kind == 11 { 4 } else { 2 };
+    let mut frame = Vec::from(u32::try_from(body.len()).expect("a small body").to_le_bytes());
+    frame.extend([2, kind, flags]);
+    frame.extend(channel.to_le_bytes());
+    frame.extend(epoch.to_le_bytes());
+    frame.extend(corr.to_le_bytes());
+    frame.extend(body);
+    for _ in 0..1 + usize::from(rng.once_in(4)) {
+        pipe.forge(&frame, now);
+    }
+}
+
+fn run(seed: u64, peers: Peers) -> (Vec<u8>, Vec<u8>) {
     let mut rng = Rng::new(seed);
     let client = ClientLimits {
         pending_requests: 1 + rng.below(60),
@@ -40,7 +87,10 @@ fn run(seed: u64) -> (Vec<u8>, Vec<u8>) {
     let mut world = World::with(client, host).with_route();
     (world.up.knobs, world.down.knobs) = (knobs(&mut rng), knobs(&mut rng));
     let mut corrs = Vec::new();
-    for _ in 0..400 {
+    for turn in 0..400 {
+        if peers == Peers::LieInTurn && rng.once_in(40) {
+            lie(&mut world, &mut rng, turn / 100 % 2 == 0);
+        }
         match rng.below(24) {
             0..=7 => {
                 let kinds = [b'e', b'e', b'f', b'h', b'x', b's'];
@@ -77,7 +127,7 @@ fn run(seed: u64) -> (Vec<u8>, Vec<u8>) {
                     world.act(|client, now| client.close_route(now, route));
                 }
             }
-            13 if world.route.is_none() => drop(world.open(&route_open(), Instant::FAR_FUTURE)),
+            13 if world.route.is_none() => drop(world.open(&route_open(), Virtual::FAR_FUTURE)),
             14 if rng.once_in(12) => {
                 let kinds = [
                     WriteCut::NothingAccepted,
@@ -89,7 +139,7 @@ fn run(seed: u64) -> (Vec<u8>, Vec<u8>) {
                 let pipe = if rng.once_in(2) { &mut world.up } else { &mut world.down };
                 pipe.knobs.cut = Some(Cut { after: pipe.accepted.len() + rng.below(200), how });
             }
-            15 if rng.once_in(20) => drop(world.host_shutdown(Instant::FAR_FUTURE)),
+            15 if rng.once_in(20) => drop(world.host_shutdown(Virtual::FAR_FUTURE)),
             16 => world.run_until(world.now + Duration::from_micros(rng.next() % 3_000)),
             _ => {
                 for _ in 0..rng.below(20) {
@@ -102,26 +152,44 @@ fn run(seed: u64) -> (Vec<u8>, Vec<u8>) {
     world.reading = true;
     world.run_until(world.now + Duration::from_secs(1));
     world.close_and_check();
-    assert!(world.now <= Instant::FAR_FUTURE);
+    assert!(world.now <= Virtual::FAR_FUTURE);
     (world.up.accepted, world.down.accepted)
+}
+
+/// Runs with a seed each: as many as are asked for, or for as long.
+fn runs(peers: Peers) {
+    if let Some(seed) = number("HOSTWIRE_SIM_SEED") {
+        run(seed, peers);
+        return;
+    }
+    let end =
+        number("HOSTWIRE_SIM_MINUTES").map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
+    let runs = number("HOSTWIRE_SIM_RUNS").unwrap_or(24);
+    let mut seed = 0;
+    while end.map_or(seed < runs, |end| Instant::now() < end) {
+        println!("seed {seed}"); // shown when it fails
+        run(seed, peers);
+        seed += 1;
+    }
+    println!("{seed} runs");
 }
 
 #[test]
 fn random_workloads_keep_every_rule() {
-    if let Some(seed) = number("HOSTWIRE_SIM_SEED") {
-        run(seed);
-        return;
-    }
-    let runs = number("HOSTWIRE_SIM_RUNS").unwrap_or(24);
-    for seed in 0..runs {
-        println!("seed {seed}"); // shown when it fails
-        run(seed);
-    }
+    runs(Peers::Honest);
+}
+
+/// Whoever is lied to tells its own side the truth all the same, and leaves nothing behind.
+#[test]
+fn random_workloads_keep_every_rule_against_peers_that_misbehave() {
+    runs(Peers::LieInTurn);
 }
 
 #[test]
 fn cc10_a_seed_replays_to_the_same_bytes() {
     for seed in [3, 17, 99] {
-        assert_eq!(run(seed), run(seed));
+        for peers in [Peers::Honest, Peers::LieInTurn] {
+            assert_eq!(run(seed, peers), run(seed, peers));
+        }
     }
 }

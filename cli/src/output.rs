@@ -65,7 +65,7 @@ impl Output {
     }
 
     /// A unary answer.
-    pub(crate) fn reply(self, reply: &Reply, attempts: u32) -> Result<Exit, Stop> {
+    pub(crate) fn reply(self, reply: &Reply) -> Result<Exit, Stop> {
         let bytes = reply.body.as_slice();
         if self.json {
             let (body, body_base64) = text_or_base64(bytes);
@@ -74,7 +74,7 @@ impl Output {
                 binary: Some(reply.binary),
                 body,
                 body_base64,
-                ..OutcomeLine::new("terminal", Some(reply.evidence), attempts)
+                ..OutcomeLine::new("terminal", Some(reply.evidence))
             })?;
         } else {
             self.body(reply.binary, bytes)?;
@@ -83,24 +83,19 @@ impl Output {
     }
 
     /// A stream's clean end.
-    pub(crate) fn stream_end(self, end: StreamEnd, attempts: u32) -> Result<Exit, Stop> {
+    pub(crate) fn stream_end(self, end: StreamEnd) -> Result<Exit, Stop> {
         if self.json {
             self.object(&OutcomeLine {
                 kind: Some("stream_end"),
                 items: Some(end.items),
-                ..OutcomeLine::new("terminal", Some(end.evidence), attempts)
+                ..OutcomeLine::new("terminal", Some(end.evidence))
             })?;
         }
         Ok(Exit::SUCCESS)
     }
 
     /// A request, or the opening of its route, that has no answer.
-    pub(crate) fn failed(
-        self,
-        error: &CallError,
-        stage: Option<&'static str>,
-        attempts: u32,
-    ) -> Result<Exit, Stop> {
+    pub(crate) fn failed(self, error: &CallError, stage: Option<&'static str>) -> Result<Exit, Stop> {
         let (kind, message, retry_after_ms, exit) = match error {
             CallError::NotSent { .. } => (None, None, None, Exit::NOT_SENT),
             CallError::Unknown { .. } => (None, None, None, Exit::OUTCOME_UNKNOWN),
@@ -116,7 +111,7 @@ impl Output {
                 code: Some(error.code()),
                 message,
                 retry_after_ms,
-                ..OutcomeLine::new(error.outcome(), Some(error.evidence()), attempts)
+                ..OutcomeLine::new(error.outcome(), Some(error.evidence()))
             })?;
         }
         let doing = stage.map_or("", |_| "opening the route: ");
@@ -134,11 +129,7 @@ impl Output {
         };
         if self.json {
             let daemon_id = error.daemon_id().map(|id| id.to_string());
-            self.object(&OutcomeLine {
-                code: Some(code),
-                daemon_id,
-                ..OutcomeLine::new("not_sent", None, 0)
-            })?;
+            self.object(&OutcomeLine { code: Some(code), daemon_id, ..OutcomeLine::new("not_sent", None) })?;
         }
         complain(&format!("not_sent: {code}: {}", whole(error)));
         Ok(Exit::NOT_SENT)
@@ -274,7 +265,7 @@ struct OutcomeLine<'a> {
 }
 
 impl OutcomeLine<'_> {
-    fn new(outcome: &'static str, evidence: Option<Evidence>, attempts: u32) -> Self {
+    fn new(outcome: &'static str, evidence: Option<Evidence>) -> Self {
         let daemon_id = |evidence: Evidence| -> DaemonId { evidence.daemon_id };
         Self {
             outcome,
@@ -288,7 +279,7 @@ impl OutcomeLine<'_> {
             message: None,
             retry_after_ms: None,
             bytes_handed: evidence.map_or(0, |evidence| evidence.bytes_handed),
-            attempts,
+            attempts: evidence.map_or(0, |evidence| evidence.attempts),
             daemon_id: evidence.map(daemon_id).map(|id| id.to_string()),
         }
     }
@@ -317,11 +308,11 @@ mod tests {
             code: Some("c"),
             message: Some("m"),
             retry_after_ms: Some(5),
-            ..OutcomeLine::new("terminal", None, 2)
+            ..OutcomeLine::new("terminal", None)
         };
         assert_eq!(
             serde_json::to_string(&line).unwrap(),
-            r#"{"outcome":"terminal","kind":"error","stage":"route_open","code":"c","message":"m","retry_after_ms":5,"bytes_handed":0,"attempts":2,"daemon_id":null}"#
+            r#"{"outcome":"terminal","kind":"error","stage":"route_open","code":"c","message":"m","retry_after_ms":5,"bytes_handed":0,"attempts":0,"daemon_id":null}"#
         );
     }
 }

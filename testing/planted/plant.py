@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -41,12 +42,15 @@ def cargo(*words, timeout=None):
     # Each fault is built once and run once: what is quick to build is quickest.
     quick = {"CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_PROFILE_DEV_OPT_LEVEL": "0"}
     env = {**os.environ, "CARGO_TERM_COLOR": "never", "RUST_BACKTRACE": "0", **quick}
+    process = subprocess.Popen(["cargo", *words], cwd=COPY, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
     try:
-        done = subprocess.run(["cargo", *words], cwd=COPY, env=env, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=timeout, check=False)
-    except subprocess.TimeoutExpired as late:
-        return None, (late.stdout or b"").decode() if isinstance(late.stdout, bytes) else (late.stdout or "")
-    return done.returncode, done.stdout + done.stderr
+        said, _ = process.communicate(timeout=timeout)
+        return process.returncode, said
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # the test that does not end is cargo's child
+        said, _ = process.communicate()
+        return None, said
 
 
 TESTS = ["test", "-p", "hostwire-core", "--lib", "--test", "it"]
@@ -63,14 +67,14 @@ def edited(fault):
 
 
 def run(names):
-    """The tests of these names (all of them, without): those that went red, or nothing if they did not end."""
+    """The tests of these names (all of them, without): those that went red, whether they ended, and whether their process broke off."""
     built, said = cargo(*TESTS, "--no-run")
     if built != 0:
         sys.exit(f"does not build:\n{said}")
     red = set()
     code, said = cargo(*TESTS, "--no-fail-fast", "--", *(["--exact", *names] if names else []), timeout=60 if names else 300)
     red |= set(re.findall(r"^test (\S+) \.\.\. FAILED", said, re.MULTILINE))
-    return (red, code is not None, said)
+    return (red, code is not None, code not in (None, 0) and not red, said)
 
 
 def main(discover):
@@ -79,20 +83,21 @@ def main(discover):
     copy()
     names = sorted({name for fault in faults for name in fault.get("caught_by", [])})
     if names and not discover:
-        red, ended, said = run(names)
+        red, ended, broke, said = run(names)
         ran = sum(int(count) for count in re.findall(r"test result: ok\. (\d+) passed", said))
-        if red or not ended or ran != len(names):
+        if red or broke or not ended or ran != len(names):
             sys.exit(f"without a fault: {len(names)} tests are named, {ran} passed, red: {sorted(red)}")
     lived = 0
     for fault, text in zip(faults, edits, strict=True):
         place = COPY / fault["file"]
         place.write_text(text)
         named = [] if discover else fault.get("caught_by", [])
-        red, ended, _ = run(named)
+        red, ended, broke, _ = run(named)
         place.write_text((ROOT / fault["file"]).read_text())
-        caught = not ended or (red == set(named) if named else bool(red))
+        # A panic while another unwinds aborts the process, and nobody is left to say which test it was.
+        caught = broke or not ended or (red == set(named) if named else bool(red))
         lived += not caught
-        how = ", ".join(sorted(red)) if ended else "does not end"
+        how = "aborts" if broke else ", ".join(sorted(red)) if ended else "does not end"
         print(f"{'caught' if caught else 'LIVES '}  {fault['kind']}: {how}", flush=True)
     print(f"{len(faults)} faults, {len(faults) - lived} caught")
     return 1 if lived else 0

@@ -107,13 +107,14 @@ impl Job for Prepared {
     async fn run<R: Runtime>(self, runtime: R) -> Self::Output {
         let output = self.common.output();
         let mut routes: Vec<(Client, Route)> = Vec::new();
+        // What is measured is sent once.
+        let retry = RetryPolicy { route_open: true, ..RetryPolicy::NONE };
         for _ in 0..self.bench.connections {
-            let client = match connect_offering(&runtime, &self.common, self.offers.clone()).await {
+            let client = match connect_offering(&runtime, &self.common, self.offers.clone(), retry).await {
                 Ok(client) => client,
                 Err(error) => return output.not_connected(&error),
             };
-            let deadline = runtime.now() + Duration::from_secs(30);
-            match open(&runtime, &client, &self.open, RetryPolicy::default(), deadline).await {
+            match open(&client, &self.open, Duration::from_secs(30)).await {
                 Ok(route) => routes.push((client, route)),
                 Err(failed) => return failed.print(output),
             }

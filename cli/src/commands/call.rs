@@ -1,18 +1,17 @@
 //! `call`: one request, with the truth about it.
 
 use crate::args::{Common, Transport};
-use crate::connect::{Failed, Tries, connect_offering, open};
+use crate::connect::{Failed, connect_offering, open};
 use crate::exit::{Exit, Stop};
 use crate::output::{Output, route_name};
 use crate::runtime::{Job, acting_on};
 use bytes::Bytes;
 use clap::Args;
 use hostwire::Runtime;
-use hostwire::client::{CallError, Canceller, Client, Request, ResponseStream, Route, StreamEnd};
-use hostwire::core::client::session::{Attempt, RetryPolicy, Verdict};
+use hostwire::client::{CallError, Canceller, Client, Patience, Request, ResponseStream, Route, StreamEnd};
+use hostwire::core::client::session::RetryPolicy;
 use hostwire::core::control::{Identity, RouteOpen, Target};
 use hostwire::core::negotiate::OfferList;
-use hostwire::core::time::Instant;
 use hostwire::core::wire::MAX_BODY;
 use std::fs::File;
 use std::future::pending;
@@ -112,7 +111,8 @@ impl Job for Prepared {
 
     async fn run<R: Runtime>(self, runtime: R) -> Self::Output {
         let output = self.common.output();
-        let client = match connect_offering(&runtime, &self.common, self.offers.clone()).await {
+        let retry = if self.call.no_retry { RetryPolicy::NONE } else { RetryPolicy::default() };
+        let client = match connect_offering(&runtime, &self.common, self.offers.clone(), retry).await {
             Ok(client) => client,
             Err(error) => return output.not_connected(&error),
         };
@@ -131,73 +131,47 @@ type Settled = Result<Result<Exit, Failed>, Stop>;
 
 impl Prepared {
     async fn request<R: Runtime>(&self, runtime: &R, client: &Client) -> Settled {
-        let policy = if self.call.no_retry { RetryPolicy::NONE } else { RetryPolicy::default() };
-        let deadline = runtime.now() + Duration::from_millis(self.call.route_timeout);
-        let mut route = match open(runtime, client, &self.open, policy, deadline).await {
+        let time = Duration::from_millis(self.call.route_timeout);
+        let route = match open(client, &self.open, time).await {
             Ok(route) => route,
             Err(failed) => return Ok(Err(failed)),
         };
         self.common.output().detail(&format!("opened route {}", route_name(route.handle())));
-        let mut tries = Tries::new(policy, runtime.now() + Duration::from_millis(self.call.timeout));
-        let mut cancel = Cancel { after: self.call.cancel_after.map(Duration::from_millis), at: None };
-        loop {
-            let error = match self.attempt(runtime, &route, &tries, &mut cancel).await? {
-                Ok(exit) => return Ok(Ok(exit)),
-                Err(error) => error,
-            };
-            match tries.judge(runtime.now(), Attempt::Routed, &error) {
-                Verdict::Return => return Ok(Err(tries.failed(error, None))),
-                // A stop that finds the last attempt ended returns its end (X5).
-                Verdict::Again(at) if cancel.comes_before(at) => return Ok(Err(tries.failed(error, None))),
-                Verdict::Again(at) => runtime.sleep_until(at).await,
-                Verdict::Reopen => match open(runtime, client, &self.open, policy, tries.deadline()).await {
-                    Ok(fresh) => route = fresh,
-                    Err(failed) => return Ok(Err(failed)),
-                },
-            }
-        }
+        Ok(self.settle(runtime, &route).await?.map_err(Failed::from))
     }
 
-    /// Sends it once.
-    async fn attempt<R: Runtime>(
-        &self,
-        runtime: &R,
-        route: &Route,
-        tries: &Tries,
-        cancel: &mut Cancel,
-    ) -> Result<Result<Exit, CallError>, Stop> {
+    async fn settle<R: Runtime>(&self, runtime: &R, route: &Route) -> Result<Result<Exit, CallError>, Stop> {
         let output = self.common.output();
         let request = Request {
             binary: self.call.binary,
-            patience: tries.patience(),
+            patience: Patience::For(Duration::from_millis(self.call.timeout)),
             ..Request::new(self.body.clone())
         };
         if self.call.stream {
             let stream = route.stream(request);
-            let (event, act) = self.cancelling(runtime, cancel, stream.canceller());
+            let (event, act) = self.cancelling(runtime, stream.canceller());
             match acting_on(print_items(output, stream), event, act).await? {
-                Ok(end) => output.stream_end(end, tries.count(end.evidence.attempts)).map(Ok),
+                Ok(end) => output.stream_end(end).map(Ok),
                 Err(error) => Ok(Err(error)),
             }
         } else {
             let call = route.request(request);
-            let (event, act) = self.cancelling(runtime, cancel, call.canceller());
+            let (event, act) = self.cancelling(runtime, call.canceller());
             match acting_on(call, event, act).await {
-                Ok(reply) => output.reply(&reply, tries.count(reply.evidence.attempts)).map(Ok),
+                Ok(reply) => output.reply(&reply).map(Ok),
                 Err(error) => Ok(Err(error)),
             }
         }
     }
 
-    /// When to cancel, and how. The time counts from here, the first time that a request has been accepted.
+    /// When to cancel, and how. The time counts from here.
     fn cancelling<R: Runtime>(
         &self,
         runtime: &R,
-        cancel: &mut Cancel,
         canceller: Canceller,
     ) -> (impl Future<Output = ()> + use<R>, impl FnOnce() + use<R>) {
-        let at = cancel.begin(runtime.now());
-        let timer = at.map(|at| runtime.sleep_until(at));
+        let after = self.call.cancel_after.map(Duration::from_millis);
+        let timer = after.map(|after| runtime.sleep_until(runtime.now() + after));
         let confirm = self.call.confirm_cancel.map(Duration::from_millis);
         let event = async {
             match timer {
@@ -210,25 +184,6 @@ impl Prepared {
             None => canceller.cancel(),
         };
         (event, act)
-    }
-}
-
-/// The moment of `--cancel-after`, once it is known.
-struct Cancel {
-    after: Option<Duration>,
-    at: Option<Instant>,
-}
-
-impl Cancel {
-    fn begin(&mut self, now: Instant) -> Option<Instant> {
-        if self.at.is_none() {
-            self.at = self.after.map(|after| now + after);
-        }
-        self.at
-    }
-
-    fn comes_before(&self, at: Instant) -> bool {
-        self.at.is_some_and(|cancel| cancel < at)
     }
 }
 

@@ -1,15 +1,14 @@
 //! `catalog`: which components a host has.
 
 use crate::args::Common;
-use crate::connect::{Failed, Tries, connect};
+use crate::connect::{Failed, connect};
 use crate::exit::{Exit, Stop};
 use crate::output::{Output, printable};
 use crate::runtime::Job;
 use clap::Args;
 use hostwire::Runtime;
-use hostwire::client::Client;
+use hostwire::client::Patience;
 use hostwire::core::client::CatalogFilter;
-use hostwire::core::client::session::{Attempt, RetryPolicy, Verdict};
 use hostwire::core::control::{CatalogEntry, CatalogReply};
 use serde::Serialize;
 use std::time::Duration;
@@ -46,30 +45,12 @@ impl Job for Prepared {
             Ok(client) => client,
             Err(error) => return output.not_connected(&error),
         };
-        let exit = match ask(&runtime, &client, &self.filter).await {
+        let exit = match client.catalog(self.filter, Patience::For(TIMEOUT)).await {
             Ok(catalog) => print(output, &catalog)?,
-            Err(failed) => failed.print(output)?,
+            Err(error) => Failed::from(error).print(output)?,
         };
         client.close().await;
         Ok(exit)
-    }
-}
-
-async fn ask<R: Runtime>(
-    runtime: &R,
-    client: &Client,
-    filter: &CatalogFilter,
-) -> Result<CatalogReply, Failed> {
-    let mut tries = Tries::new(RetryPolicy::default(), runtime.now() + TIMEOUT);
-    loop {
-        let error = match client.catalog(filter.clone(), tries.patience()).await {
-            Ok(catalog) => return Ok(catalog),
-            Err(error) => error,
-        };
-        match tries.judge(runtime.now(), Attempt::Control, &error) {
-            Verdict::Again(at) => runtime.sleep_until(at).await,
-            Verdict::Return | Verdict::Reopen => return Err(tries.failed(error, None)),
-        }
     }
 }
 

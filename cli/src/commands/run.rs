@@ -14,7 +14,6 @@ use clap::Args;
 use hostwire::Runtime;
 use hostwire::client::{Call, CallError, Client, Failure, Item, Request, Route};
 use hostwire::core::child::TEARDOWN_UNCONFIRMED;
-use hostwire::core::client::session::RetryPolicy;
 use hostwire::core::control::{Identity, RouteOpen, Target};
 use hostwire::core::time::Instant;
 use hostwire::discovery::{Environment, Location, Place};
@@ -135,7 +134,7 @@ impl Job for Prepared {
         };
         let exit = match connected {
             Ok(client) => {
-                let exit = self.on(&runtime, &client, &interrupt).await;
+                let exit = self.on(&client, &interrupt).await;
                 client.close().await;
                 exit
             }
@@ -198,7 +197,7 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, Stop> {
 
 /// What a request came to that has no answer: an exit code, or a bug.
 fn failed(output: Output, error: &CallError) -> Result<Exit, Stop> {
-    let exit = output.failed(error, None, error.evidence().attempts)?;
+    let exit = output.failed(error, None)?;
     Ok(match error {
         CallError::Failed { failure: Failure::Host(body), .. } => match body.code() {
             "command_not_found" => Exit::of_command(NOT_FOUND),
@@ -212,15 +211,9 @@ fn failed(output: Output, error: &CallError) -> Result<Exit, Stop> {
 }
 
 impl Prepared {
-    async fn on<R: Runtime>(
-        &self,
-        runtime: &R,
-        client: &Client,
-        interrupt: &Interrupt,
-    ) -> Result<Exit, Stop> {
+    async fn on(&self, client: &Client, interrupt: &Interrupt) -> Result<Exit, Stop> {
         let output = self.common.output();
-        let deadline = runtime.now() + Duration::from_secs(30);
-        let route = match open(runtime, client, &self.open, RetryPolicy::default(), deadline).await {
+        let route = match open(client, &self.open, Duration::from_secs(30)).await {
             Ok(route) => route,
             Err(failed) => return failed.print(output),
         };

@@ -2,13 +2,15 @@
 
 use super::probe::locate;
 use crate::args::Common;
-use crate::connect::connect;
+use crate::connect::connect_offering;
 use crate::exit::{Exit, Stop as Stopped};
 use crate::runtime::{Job, by, pause};
 use clap::Args;
 use hostwire::Runtime;
 use hostwire::client::Patience;
+use hostwire::core::client::session::RetryPolicy;
 use hostwire::core::lifecycle::Lock;
+use hostwire::core::negotiate::OfferList;
 use hostwire::discovery::{Location, Probe, probe, unix_now_ms};
 use serde::Serialize;
 use std::time::Duration;
@@ -100,7 +102,9 @@ impl Prepared {
 
     /// Asks once. What became of it shows in the lock: nothing here depends on the answer but whether to ask again.
     async fn ask<R: Runtime>(&self, runtime: &R) -> Result<(), String> {
-        let client = connect(runtime, &self.common).await.map_err(|error| crate::output::whole(&error))?;
+        let client = connect_offering(runtime, &self.common, OfferList::tcp_only(), RetryPolicy::NONE)
+            .await
+            .map_err(|error| crate::output::whole(&error))?;
         let asked = client.shutdown_host(Patience::Default).await;
         client.close().await;
         asked.map(drop).map_err(|error| error.to_string())

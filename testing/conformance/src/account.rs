@@ -30,6 +30,9 @@ pub struct Accounted<R> {
     counts: Arc<Counts>,
 }
 
+/// Which count is meant.
+type Which = fn(&Counts) -> &AtomicUsize;
+
 /// One more for as long as it lives.
 struct One<F: Fn(&Counts) -> &AtomicUsize>(Arc<Counts>, F);
 
@@ -159,7 +162,7 @@ impl<R: Runtime> Runtime for Accounted<R> {
     }
 
     fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {
-        let one = One::new(&self.counts, (|counts| &counts.ios) as fn(&Counts) -> &AtomicUsize);
+        let one = One::new(&self.counts, (|counts| &counts.ios) as Which);
         Ok(AccountedIo { inner: self.inner.register(fd)?, one })
     }
 }
@@ -204,13 +207,13 @@ struct Watched<F> {
     task: Pin<Box<F>>,
     turn: Arc<Turn>,
     /// Spawned, and not polled yet.
-    fresh: Option<One<fn(&Counts) -> &AtomicUsize>>,
+    fresh: Option<One<Which>>,
 }
 
 impl<F> Watched<F> {
     fn new(counts: &Arc<Counts>, task: F) -> Self {
         let turn = Turn { counts: Arc::clone(counts), state: Mutex::new(None) };
-        let fresh = One::new(counts, (|counts| &counts.busy) as fn(&Counts) -> &AtomicUsize);
+        let fresh = One::new(counts, (|counts| &counts.busy) as Which);
         Self { task: Box::pin(task), turn: Arc::new(turn), fresh: Some(fresh) }
     }
 }
@@ -237,7 +240,7 @@ impl<F> Drop for Watched<F> {
 /// A descriptor that is counted while it lives.
 pub struct AccountedIo<I> {
     inner: I,
-    one: One<fn(&Counts) -> &AtomicUsize>,
+    one: One<Which>,
 }
 
 impl<I> std::fmt::Debug for AccountedIo<I> {

@@ -39,7 +39,9 @@ fn lie(world: &mut World, rng: &mut Rng, client: bool) {
         return;
     }
     let kinds: &[u8] = if client { &[0, 0, 0, 6, 6, 6, 8, 11] } else { &[1, 1, 2, 3, 3, 4, 5, 5, 7, 11] };
-    let kind = if rng.once_in(12) { rng.below(13) as u8 } else { kinds[rng.below(kinds.len())] };
+    let any: Vec<u8> = (0..13).collect(); // 12 is none
+    let kinds = if rng.once_in(12) { &any } else { kinds };
+    let kind = kinds[rng.below(kinds.len())];
     let (channel, epoch) = match rng.below(6) {
         0 => (0, 0),
         1 => (route.0, route.1.wrapping_add(1)),

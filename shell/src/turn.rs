@@ -10,7 +10,7 @@ use crate::socket::with_read_buffer;
 use hostwire_core::body::BodyLease;
 use hostwire_core::endpoint::{Deadline, Disconnect, Endpoint, Interest, WriteFailure};
 use hostwire_core::time::Instant;
-use hostwire_core::transmit::MAX_SEGMENTS;
+use hostwire_core::transmit::{MAX_SEGMENTS, Transmit};
 use std::fmt;
 use std::io;
 
@@ -20,6 +20,8 @@ const ROUNDS: usize = 16;
 const DUE_INPUT_MAX: usize = 8 * 1_024 * 1_024;
 /// G4: input that is taken after a failed write, at most.
 const AFTER_FAILURE_MAX: usize = 1_024 * 1_024;
+/// Segments of an offer of one or two frames, as a connection with little to say makes it.
+const FEW_SEGMENTS: usize = 4;
 
 /// Whether a read may rely on what is known about readiness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -347,6 +349,13 @@ fn give_output<T: Transport, S: Seat>(
     progress
 }
 
+/// One write of an offer that has at most `N` segments: a table that is no larger than need be is no work to fill.
+fn write_segments<const N: usize, T: Transport>(offer: &Transmit<'_>, transport: &T) -> Tried<usize> {
+    let mut segments: [&[u8]; N] = [&[]; N];
+    let count = offer.segments(&mut segments);
+    transport.write(segments.get(..count).unwrap_or_default())
+}
+
 enum Wrote {
     Nothing,
     Blocked,
@@ -357,10 +366,10 @@ enum Wrote {
 /// One offer, one call, one answer, all under the lock: there is no moment at which an offer hangs in the air.
 fn write<C: Endpoint, T: Transport>(core: &mut C, transport: &T, now: Instant) -> Wrote {
     let Some(offer) = core.poll_transmit(now) else { return Wrote::Nothing };
-    let tried = {
-        let mut segments: [&[u8]; MAX_SEGMENTS] = [&[]; MAX_SEGMENTS];
-        let count = offer.segments(&mut segments);
-        transport.write(segments.get(..count).unwrap_or_default())
+    let tried = if 2 * offer.frames() <= FEW_SEGMENTS {
+        write_segments::<FEW_SEGMENTS, T>(&offer, transport)
+    } else {
+        write_segments::<MAX_SEGMENTS, T>(&offer, transport)
     };
     match tried.result {
         // B117: a socket that takes nothing and reports no error is lost.

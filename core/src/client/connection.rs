@@ -344,6 +344,7 @@ impl Connection {
     }
 
     /// The next fact.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
         if let Event::Settled { outcome, .. } = &event {

@@ -315,6 +315,45 @@ mod tests {
     }
 
     #[test]
+    fn cc3_a_body_that_is_there_whole_is_the_body_that_came_in_pieces() {
+        let pool = Pool::new(10);
+        let buffer = || Plan::Buffer(Some(Arc::clone(&pool)));
+        let mut rx = Assembler::default();
+        let begin = |rx: &mut Assembler, len: u32, plan, input: &mut &[u8]| {
+            let mut head = &header(len).encode()[..];
+            let header = rx.header(T0, &mut head).unwrap().unwrap();
+            let payload = rx.begin(&header, plan, input);
+            assert_eq!(rx.is_mid_frame(), payload.is_none());
+            assert_eq!(rx.began().is_some(), payload.is_none(), "W6: the clock of what is whole has ended");
+            payload
+        };
+        let mut input = &[1, 2, 3, 4, 5][..];
+        let whole = begin(&mut rx, 4, buffer(), &mut input);
+        let Some(Payload::Body(body)) = whole else { panic!("{whole:?}") };
+        assert_eq!((body.as_slice(), body.charge(), input), (&[1, 2, 3, 4][..], 4, &[5][..]));
+        assert!(
+            matches!(begin(&mut rx, 0, buffer(), &mut input), Some(Payload::Body(body)) if body.is_empty())
+        );
+        assert!(matches!(begin(&mut rx, 1, Plan::Drain, &mut input), Some(Payload::Drained)));
+        let mut much = &[9; 7][..];
+        assert!(matches!(begin(&mut rx, 7, buffer(), &mut much), Some(Payload::Overflowed)), "B4");
+        assert!(input.is_empty() && much.is_empty() && pool.used() == 4);
+        let mut part = &[6, 7][..];
+        assert!(begin(&mut rx, 3, Plan::Buffer(None), &mut part).is_none() && part.is_empty());
+        let rest = rx.fill(&mut &[8][..]);
+        assert!(matches!(rest, Some((_, Payload::Body(body))) if body.as_slice() == [6, 7, 8]));
+    }
+
+    #[test]
+    fn a_lease_has_room_for_a_step_where_the_body_has_so_much_left() {
+        let mut rx = Assembler::default();
+        rx.open(header(1 << 20), Plan::Buffer(None));
+        rx.fill(&mut &[0; STEP - 5][..]);
+        let lease = rx.lease().unwrap();
+        assert!(lease.room() >= STEP, "{lease:?}");
+    }
+
+    #[test]
     fn w12_a_declared_length_commits_no_memory() {
         let pool = Pool::new(1 << 30);
         let mut rx = Assembler::default();

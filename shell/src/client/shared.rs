@@ -107,6 +107,7 @@ enum Delivery {
 }
 
 impl Delivery {
+    #[inline]
     fn run(self) {
         match self {
             Self::Result(slot, finished) => slot.deliver(finished),

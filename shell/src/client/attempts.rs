@@ -183,6 +183,7 @@ impl Attempts {
     }
 
     /// The result, or `None` when another attempt has begun.
+    #[inline]
     pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Option<Finished>> {
         match &mut self.phase {
             Phase::Trying(ticket) => {

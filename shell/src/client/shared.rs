@@ -143,6 +143,7 @@ impl Ticket {
         self.op.as_ref()
     }
 
+    #[inline]
     pub(super) fn poll(&mut self, cx: &Context<'_>) -> Poll<Finished> {
         let polled = self.slot.poll(cx);
         if polled.is_ready() {

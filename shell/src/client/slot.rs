@@ -73,6 +73,7 @@ impl Slot {
     }
 
     /// Puts the result down and wakes the caller. Never called under the connection's lock.
+    #[inline]
     pub(super) fn deliver(&self, finished: Finished) {
         let waiting = {
             let mut state = lock(&self.state);
@@ -96,6 +97,7 @@ impl Slot {
         drop(before);
     }
 
+    #[inline]
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Finished> {
         let mut state = lock(&self.state);
         if let Some(finished) = state.result.take() {

@@ -62,11 +62,9 @@ impl Connection {
                     return Ok(false); // B6
                 }
                 let before = rest.len();
-                let frame = self.frame(now, rest);
+                let framed = self.frame(now, rest);
                 self.counters.received.bytes += (before - rest.len()) as u64;
-                if let Some((header, payload)) = frame? {
-                    self.on_frame(now, header, payload)?;
-                }
+                framed?;
             }
             Phase::Flushing | Phase::Lingering { .. } => {
                 let thrown = rest.len();
@@ -115,16 +113,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Header and body bytes from the front of the input; the frame once it is whole.
-    fn frame(&mut self, now: Instant, rest: &mut &[u8]) -> Result<Option<(Header, Payload)>, End> {
-        if !self.input.in_body() {
-            let header = self.input.header(now, rest);
-            let header = header.map_err(|how| End::Misbehaved(PeerMisbehaved::Header(how)))?; // W2
-            let Some(header) = header else { return Ok(None) };
-            let plan = self.judge_header(now, &header)?;
-            self.input.open(header, plan);
+    /// Header and body bytes from the front of the input; what the frame says, once it is whole.
+    fn frame(&mut self, now: Instant, rest: &mut &[u8]) -> Result<(), End> {
+        if self.input.in_body() {
+            let whole = self.input.fill(rest);
+            return whole.map_or(Ok(()), |(header, payload)| self.on_frame(now, &header, payload));
         }
-        Ok(self.input.fill(rest))
+        let header = self.input.header(now, rest);
+        let header = header.map_err(|how| End::Misbehaved(PeerMisbehaved::Header(how)))?; // W2
+        let Some(header) = header else { return Ok(()) };
+        let plan = self.judge_header(now, &header)?;
+        let whole = self.input.begin(&header, plan, rest);
+        whole.map_or(Ok(()), |payload| self.on_frame(now, &header, payload))
     }
 
     /// What a header alone decides: legality, the watermark, and what becomes of the body.
@@ -174,7 +174,7 @@ impl Connection {
         Ok(())
     }
 
-    fn on_frame(&mut self, now: Instant, header: Header, payload: Payload) -> Result<(), End> {
+    fn on_frame(&mut self, now: Instant, header: &Header, payload: Payload) -> Result<(), End> {
         self.liveness.frame_arrived();
         self.counters.received.count(header.kind);
         match (header.kind, header.identity) {
@@ -204,7 +204,7 @@ impl Connection {
                 }
             }
             (FrameType::Request, Identity::Routed(route, corr)) => {
-                self.routed(now, &header, route, corr, payload);
+                self.routed(now, header, route, corr, payload);
                 Ok(())
             }
             (FrameType::Cancel, Identity::Routed(route, corr)) => {
@@ -280,7 +280,7 @@ impl Connection {
             Ok(frame) => {
                 self.counters.received.bytes += arrived as u64;
                 if let Some((header, payload)) = frame
-                    && let Err(end) = self.on_frame(now, header, payload)
+                    && let Err(end) = self.on_frame(now, &header, payload)
                 {
                     self.end(now, end);
                 }

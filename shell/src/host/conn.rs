@@ -231,7 +231,15 @@ fn answer_to(core: &mut Connection, now: Instant, id: RequestId, answer: Answer)
 impl<R: Runtime> Link for Conn<R> {
     fn try_send(&self, request: Option<RequestId>, binary: bool, item: Body) -> TrySend {
         let Some(id) = request else { return TrySend::Refused(SendError::Ended) };
-        match self.command(|core, now| core.item(now, id, binary, item)) {
+        let sent = {
+            let mut core = lock(&self.core);
+            // Of the clock the core wants to know since when the next frame to leave waits (B10): what stands behind that needs no reading.
+            // One before the last counts as the last.
+            let now = if core.interest().write { Instant::ZERO } else { self.hub.now() };
+            core.item(now, id, binary, item)
+        };
+        self.signal.raise();
+        match sent {
             Ok(()) => TrySend::Queued,
             Err(refused) => match refused.why {
                 ItemRefusal::Full => TrySend::Full(refused.body),

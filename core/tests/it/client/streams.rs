@@ -49,6 +49,27 @@ fn v38_items_come_in_order_and_then_one_end() {
 }
 
 #[test]
+fn f5_q4_a_frame_for_nobody_does_nothing_to_the_request_that_the_frame_before_was_for() {
+    let (mut conn, op) = sent_stream();
+    feed(&mut conn, &item(3, b"a"));
+    readable(&mut conn, op);
+    let strays = [
+        item(9, b"z"),
+        routed_frame(FrameType::Response, 9, b"x"),
+        routed_frame(FrameType::Error, 9, b"{}"),
+        frame(FrameType::StreamEnd, 0x0A, (7, 77, 9), b""),
+    ];
+    for (before, stray) in (0..).zip(strays) {
+        assert_eq!(conn.counters().dropped_unmatched, before);
+        feed(&mut conn, &stray);
+        assert_eq!(conn.counters().dropped_unmatched, before + 1);
+    }
+    assert!(conn.poll_event().is_none());
+    assert_eq!(next(&mut conn, op), b"a");
+    assert!(matches!(conn.take_item(op), StreamPoll::Pending));
+}
+
+#[test]
 fn readable_is_said_once_until_the_queue_has_been_emptied() {
     let (mut conn, op) = sent_stream();
     feed(&mut conn, &item(3, b"a"));

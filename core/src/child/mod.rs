@@ -9,6 +9,8 @@ mod action;
 mod budget;
 mod cause;
 mod config;
+#[cfg(test)]
+mod facts;
 mod lifecycle;
 mod lines;
 mod look;

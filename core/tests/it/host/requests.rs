@@ -53,19 +53,41 @@ fn v44_b074_q2_a_correlation_at_or_below_the_watermark_closes_before_dispatch() 
 }
 
 #[test]
-fn q2_the_watermark_moves_whatever_becomes_of_the_request_and_gaps_are_legal() {
+fn q2_the_watermark_moves_whatever_becomes_of_the_request() {
+    let oversize = {
+        let mut frame = crate::raw::frame(FrameType::Request, 2, (0, 0, 1_000), b"");
+        frame[..4].copy_from_slice(&65_537_u32.to_le_bytes());
+        frame.extend(vec![0; 65_537]);
+        frame
+    };
+    let control = |body| crate::raw::frame(FrameType::Request, 2, (0, 0, 1_000), body);
+    for (refused, code) in [
+        (routed(FrameType::Request, 2, route(9, 9), 1_000, b""), "unknown_channel"),
+        (oversize, "invalid_control_request"),
+        (control(b"no JSON"), "invalid_control_request"),
+        (control(br#"{"op":"of.nobody"}"#), "unsupported_operation"),
+    ] {
+        for again in [999, 1_000] {
+            let mut host = Host::new();
+            let (mut conn, first) = host.routed();
+            conn.feed(&refused);
+            let said = conn.said();
+            assert_eq!(said.len(), 1);
+            assert_eq!((said[0].0, said[0].1.as_ref()), (1_000, code));
+            let reason = conn.feed_fatal(&routed(FrameType::Request, 2, first, again, b""));
+            assert_eq!(reason, CloseReason::Peer(PeerMisbehaved::Watermark), "{code}");
+        }
+    }
+}
+
+#[test]
+fn q1_q2_gaps_are_legal_up_to_the_last_correlation() {
     let mut host = Host::new();
     let (mut conn, first) = host.routed();
-    conn.feed(&routed(FrameType::Request, 2, route(9, 9), 1_000, b""));
-    assert_eq!(conn.said(), [(1_000, "unknown_channel".into())]);
-    let mut oversize = crate::raw::frame(FrameType::Request, 2, (0, 0, 2_000), b"");
-    oversize[..4].copy_from_slice(&65_537_u32.to_le_bytes());
-    oversize.extend(vec![0; 65_537]);
-    conn.feed(&oversize);
-    conn.take_bytes();
-    conn.feed(&routed(FrameType::Request, 2, first, u64::MAX, b"")); // Q1: the last one
-    conn.job();
-    conn.feed_fatal(&routed(FrameType::Request, 2, first, 1_999, b""));
+    for corr in [1_000, 1 << 40, u64::MAX] {
+        conn.feed(&routed(FrameType::Request, 2, first, corr, b""));
+        conn.job();
+    }
 }
 
 #[test]

@@ -62,8 +62,8 @@ impl Admission {
 
     /// Where the handlers of a route of this class get their permits.
     pub(super) fn desk(&self, class: RouteClass, component: usize, work: Arc<Work>) -> Arc<Desk> {
-        let parked = self.parked.get(component).map(Arc::clone);
-        Arc::new(Desk { tasks: Arc::clone(self.tasks.pool(class)), parked, work })
+        let parking = Parking(self.parked.get(component).map(Arc::clone));
+        Arc::new(Desk { tasks: Arc::clone(self.tasks.pool(class)), parking, work })
     }
 
     pub(super) fn handshake(&self) -> Option<Slot> {
@@ -175,7 +175,7 @@ pub struct TaskPermit(Arc<Desk>);
 #[derive(Debug)]
 pub(super) struct Desk {
     tasks: Arc<Pool>,
-    parked: Option<Arc<Pool>>,
+    parking: Parking,
     work: Arc<Work>,
 }
 
@@ -203,7 +203,31 @@ impl TaskPermit {
     /// `None` over that number; the handler then has to give up. Unparked when the guard is dropped.
     #[must_use]
     pub fn park(&self) -> Option<Parked> {
-        self.0.parked.as_ref()?.try_charge(1).map(Parked)
+        self.0.parking.park()
+    }
+
+    /// Where [`park`](Self::park) finds its places. It may outlive the permit; whoever keeps it asks for a handler that runs.
+    #[must_use]
+    pub fn parking(&self) -> Parking {
+        self.0.parking.clone()
+    }
+}
+
+/// The parking places of one component (B7).
+#[derive(Clone, Debug)]
+pub struct Parking(Option<Arc<Pool>>);
+
+impl Parking {
+    /// So many places of their own, for handlers without a host.
+    #[must_use]
+    pub fn of(places: usize) -> Self {
+        Self(Some(Pool::new(places)))
+    }
+
+    /// One of the places, if one is left.
+    #[must_use]
+    pub fn park(&self) -> Option<Parked> {
+        self.0.as_ref()?.try_charge(1).map(Parked)
     }
 }
 
@@ -271,6 +295,14 @@ mod tests {
         drop(parked);
         assert!(b.park().is_some());
         assert!(desk(7).admit().unwrap().park().is_none(), "nobody declared it");
+        let parking = a.parking();
+        drop((a, b));
+        let parked = parking.park().unwrap();
+        assert!(desk(0).admit().unwrap().park().is_none(), "the same places");
+        drop(parked);
+        let own = Parking::of(1);
+        let parked = own.park();
+        assert!(parked.is_some() && own.park().is_none() && parking.park().is_some());
     }
 
     #[test]

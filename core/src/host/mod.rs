@@ -124,7 +124,7 @@ mod shared;
 
 pub use crate::control::RouteClass;
 pub use crate::limits::{HostLimits, HostTimeouts, LINGER_BYTES, LivenessTimes};
-pub use admission::{Admission, Parked, Slot, TaskPermit};
+pub use admission::{Admission, Parked, Parking, Slot, TaskPermit};
 pub use connection::Connection;
 pub use counters::{Counters, Dropped, Refused, Retired, Settled};
 pub use declare::{BoundViolation, Declaration};

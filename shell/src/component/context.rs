@@ -324,14 +324,7 @@ impl Scratch {
 /// A place among the component's parked tasks; given back when dropped.
 #[derive(Debug)]
 pub struct Parked {
-    pub(super) _place: Place,
-}
-
-/// Where the place was taken.
-#[derive(Debug)]
-pub(super) enum Place {
-    Host(#[expect(dead_code, reason = "held for its drop")] host::Parked),
-    Rehearsal(#[expect(dead_code, reason = "held for its drop")] Charge),
+    pub(super) _place: host::Parked,
 }
 
 /// The component holds as many parked tasks as it declared. Its only use is to be returned: `Err(ParkRefused)` becomes the answer

@@ -22,7 +22,7 @@ pub use timer::{Sleeper, Timer};
 
 pub(crate) use contain::{Contained, Panicked, contain};
 pub(crate) use context::{Link, TrySend};
-pub(crate) use slot::{Permit, Slot, Standing};
+pub(crate) use slot::{Slot, Standing};
 
 use std::error::Error;
 use std::future::{Future, ready};

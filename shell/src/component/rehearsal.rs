@@ -4,13 +4,13 @@
 //! needs no runtime.
 
 use super::context::{Link, RequestContext, RouteInfo, SendError, TrySend};
-use super::slot::{Permit, Slot, Standing};
+use super::slot::{Slot, Standing};
 use super::timer::Timer;
 use super::{BindContext, ErrorReply, Handled, Reply};
 use hostwire_core::body::Body;
 use hostwire_core::budget::{Charge, Pool};
 use hostwire_core::control::RouteOpen;
-use hostwire_core::host::RequestId;
+use hostwire_core::host::{Parking, RequestId};
 use hostwire_core::wire::{Priority, RouteHandle};
 use std::collections::VecDeque;
 use std::fmt;
@@ -71,7 +71,7 @@ impl Link for Stage {
 pub struct Rehearsal {
     route: Arc<RouteInfo>,
     stage: Arc<Stage>,
-    parking: Arc<Pool>,
+    parking: Parking,
 }
 
 impl Rehearsal {
@@ -90,7 +90,7 @@ impl Rehearsal {
             epoch: hostwire_core::wire::Epoch::FIRST,
         };
         let route = Arc::new(RouteInfo { handle, open, timer });
-        Self { route, stage, parking: Pool::new(parked) }
+        Self { route, stage, parking: Parking::of(parked) }
     }
 
     /// The context of the route's bind.
@@ -110,7 +110,7 @@ impl Rehearsal {
     pub fn request(&self, binary: bool, body: impl Into<Body>) -> (RequestContext, Cue) {
         let slot = Arc::new(Slot::new(
             None,
-            Permit::Rehearsal(Arc::clone(&self.parking)),
+            self.parking.clone(),
             Arc::clone(&self.route),
             Arc::clone(&self.stage) as _,
         ));

@@ -3,9 +3,8 @@
 //! Owns the stop flag and the wakers. Invariant: a stop is never lost: it is written before anyone is woken, and everyone who waits
 //! has registered before looking. The lock is held for a few instructions, and never while a waker runs.
 
-use super::context::{Link, Parked, Place, RouteInfo};
-use hostwire_core::budget::Pool;
-use hostwire_core::host::{RequestId, TaskPermit};
+use super::context::{Link, Parked, RouteInfo};
+use hostwire_core::host::{Parking, RequestId};
 use slab::Slab;
 use std::fmt;
 use std::future::Future;
@@ -20,24 +19,10 @@ struct State {
     told: bool,
     /// The future is to be dropped, now.
     stop: bool,
-    /// The handler's right to run; gone when it has ended.
-    permit: Permit,
     /// The handler's task.
     task: Option<Waker>,
     /// Whoever waits for the cancel, or for room.
     listeners: Slab<Option<Waker>>,
-}
-
-/// A handler's right to run, and the parking places that go with it.
-#[derive(Default)]
-pub(crate) enum Permit {
-    /// It has ended.
-    #[default]
-    Ended,
-    /// A host's (B9).
-    Task(TaskPermit),
-    /// A rehearsal's: parking places only.
-    Rehearsal(Arc<Pool>),
 }
 
 /// How a handler stands, as its task sees it.
@@ -51,25 +36,28 @@ pub(crate) enum Standing {
     Stop,
 }
 
-/// A request's flags, permit and wakers.
+/// A request's flags and wakers.
 pub(crate) struct Slot {
     request: Option<RequestId>,
     route: Arc<RouteInfo>,
     link: Arc<dyn Link>,
     /// The request is to end. Written under the lock, read without it for every item of a stream.
     cancelled: AtomicBool,
+    /// Its handler has ended.
+    ended: AtomicBool,
+    parking: Parking,
     state: Mutex<State>,
 }
 
 impl Slot {
     pub(crate) fn new(
         request: Option<RequestId>,
-        permit: Permit,
+        parking: Parking,
         route: Arc<RouteInfo>,
         link: Arc<dyn Link>,
     ) -> Self {
-        let state = Mutex::new(State { permit, ..State::default() });
-        Self { request, route, link, cancelled: AtomicBool::new(false), state }
+        let (cancelled, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { request, route, link, cancelled, ended, parking, state: Mutex::default() }
     }
 
     /// The request, as the core names it; a rehearsed one has no name.
@@ -90,42 +78,25 @@ impl Slot {
     }
 
     /// Makes a slot that nobody else holds any more ready for another request on its route.
-    pub(crate) fn reuse(&mut self, request: RequestId, permit: Permit) {
+    pub(crate) fn reuse(&mut self, request: RequestId) {
         self.request = Some(request);
-        *self.cancelled.get_mut() = false;
+        (*self.cancelled.get_mut(), *self.ended.get_mut()) = (false, false);
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        (state.told, state.stop, state.permit, state.task) = (false, false, permit, None);
+        (state.told, state.stop, state.task) = (false, false, None);
         state.listeners.clear(); // it keeps its memory
     }
 
-    /// The handler has really ended: its permit is free (B9). Says whether the slot can be used again: nobody else holds it.
-    pub(crate) fn ended_in(this: &mut Arc<Self>) -> bool {
-        match Arc::get_mut(this) {
-            Some(slot) => {
-                slot.state.get_mut().unwrap_or_else(PoisonError::into_inner).permit = Permit::Ended;
-                true
-            }
-            None => {
-                this.ended();
-                false
-            }
-        }
-    }
-
-    /// The handler has really ended: its permit is free (B9).
+    /// The handler has really ended: from here on it parks nowhere.
     pub(crate) fn ended(&self) {
-        let permit = std::mem::take(&mut self.state().permit);
-        drop(permit);
+        self.ended.store(true, Ordering::Release);
     }
 
     /// One of the component's parking places, if one is left (B7).
     pub(super) fn park(&self) -> Option<Parked> {
-        let place = match &self.state().permit {
-            Permit::Ended => None,
-            Permit::Task(permit) => permit.park().map(Place::Host),
-            Permit::Rehearsal(pool) => pool.try_charge(1).map(Place::Rehearsal),
-        };
-        place.map(|place| Parked { _place: place })
+        if self.ended.load(Ordering::Acquire) {
+            return None;
+        }
+        self.parking.park().map(|place| Parked { _place: place })
     }
 
     /// The request is to end: its handler is told if it asked for that, else its future is to be dropped at once (X1).

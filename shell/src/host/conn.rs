@@ -8,9 +8,7 @@ use super::handler::{Handler, Work};
 use super::hub::Hub;
 use super::report::{Callback, Cause};
 use super::route::{self, Route};
-use crate::component::{
-    ErrorReply, Handled, Link, Permit, Reply, RequestContext, SendError, Slot, TrySend, contain,
-};
+use crate::component::{ErrorReply, Handled, Link, Reply, RequestContext, SendError, Slot, TrySend, contain};
 use crate::drive::{Driver, Signal};
 use crate::runtime::Runtime;
 use crate::trace::Span;
@@ -93,17 +91,17 @@ impl<R: Runtime> Conn<R> {
         self: &Arc<Self>,
         spare: Option<Arc<Slot>>,
         id: RequestId,
-        permit: TaskPermit,
+        permit: &TaskPermit,
         route: &Route,
     ) -> Arc<Slot> {
         if let Some(mut spare) = spare
             && let Some(slot) = Arc::get_mut(&mut spare)
         {
-            slot.reuse(id, Permit::Task(permit));
+            slot.reuse(id);
             return spare;
         }
         let link: Arc<dyn Link> = Arc::clone(self) as _;
-        Arc::new(Slot::new(Some(id), Permit::Task(permit), Arc::clone(&route.info), link))
+        Arc::new(Slot::new(Some(id), permit.parking(), Arc::clone(&route.info), link))
     }
 
     fn book<T>(&self, f: impl FnOnce(&mut Book) -> T) -> T {
@@ -361,28 +359,37 @@ impl<R: Runtime> Task<R> {
             drop(permit);
             return self.conn.ended(id, Answer::Stopped);
         };
-        let mut slot = self.conn.slot(self.spare.take(), id, permit, route);
+        let slot = self.conn.slot(self.spare.take(), id, &permit, route);
         let cx = RequestContext { slot: Arc::clone(&slot), binary, priority, body };
         let component = Arc::clone(&route.component);
         let span = self.conn.span.request(&route.module_id, route.handle(), id);
         let answer = match span.run(|| contain(move || component.handle(cx))) {
             Ok(Handled::Ready(reply)) => Answer::Reply(reply),
-            Ok(Handled::Future(future)) => return self.spawn(id, slot, route, Work::unary(future), span),
-            Ok(Handled::Stream(future)) => return self.spawn(id, slot, route, Work::stream(future), span),
+            Ok(Handled::Future(future)) => return self.spawn(slot, route, Work::unary(future), permit, span),
+            Ok(Handled::Stream(future)) => {
+                return self.spawn(slot, route, Work::stream(future), permit, span);
+            }
             Err(_) => Answer::Panicked,
         };
         self.conn.say(&span, &route.module_id, &answer);
-        // B9
-        if Slot::ended_in(&mut slot) {
-            self.spare = Some(slot);
-        }
+        slot.ended();
+        drop(permit); // B9
         self.answers.push((id, answer));
+        self.spare = Some(slot);
     }
 
-    fn spawn(&self, id: RequestId, slot: Arc<Slot>, route: &Arc<Route>, work: Work, span: Span) {
+    fn spawn(&self, slot: Arc<Slot>, route: &Arc<Route>, work: Work, permit: TaskPermit, span: Span) {
         let (conn, hub) = (&self.conn, &self.conn.hub);
-        conn.book(|book| book.running.insert(id, Arc::clone(&slot)));
-        hub.runtime.spawn(Handler::new(work, slot, Arc::clone(route), Arc::clone(conn), hub.hold(), span));
+        conn.book(|book| slot.request().and_then(|id| book.running.insert(id, Arc::clone(&slot))));
+        hub.runtime.spawn(Handler::new(
+            work,
+            slot,
+            permit,
+            Arc::clone(route),
+            Arc::clone(conn),
+            hub.hold(),
+            span,
+        ));
     }
 }
 

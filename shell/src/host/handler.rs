@@ -9,6 +9,7 @@ use super::route::Route;
 use crate::component::{BoxFuture, Contained, ErrorReply, Reply, Slot, Standing};
 use crate::runtime::Runtime;
 use crate::trace::Span;
+use hostwire_core::host::TaskPermit;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ impl Work {
 pub(super) struct Handler<R: Runtime> {
     work: Work,
     slot: Arc<Slot>,
+    permit: Option<TaskPermit>,
     route: Arc<Route>,
     conn: Arc<Conn<R>>,
     /// From when it was told of its cancel.
@@ -71,6 +73,7 @@ impl<R: Runtime> Handler<R> {
     pub(super) fn new(
         work: Work,
         slot: Arc<Slot>,
+        permit: TaskPermit,
         route: Arc<Route>,
         conn: Arc<Conn<R>>,
         hold: Hold<R>,
@@ -78,13 +81,14 @@ impl<R: Runtime> Handler<R> {
     ) -> Self {
         route.begin();
         hold.hub().begin_work();
-        Self { work, slot, route, conn, grace: None, ended: false, span, hold }
+        Self { work, slot, permit: Some(permit), route, conn, grace: None, ended: false, span, hold }
     }
 
     fn end(&mut self, answer: Answer) {
         self.ended = true;
         self.conn.say(&self.span, &self.route.module_id, &answer);
-        self.slot.ended(); // B9
+        self.slot.ended();
+        self.permit = None; // B9
         if let Some(id) = self.slot.request() {
             self.conn.ended(id, answer);
         }

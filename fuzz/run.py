@@ -26,7 +26,8 @@ def run(target, seconds):
     """One target; its figures as cells of a table, or nothing if it found something."""
     corpus = HERE / "corpus" / target
     corpus.mkdir(parents=True, exist_ok=True)
-    limits = [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048", "-verbosity=1"]
+    # An input takes milliseconds; on a machine that does something else, a minute.
+    limits = [f"-max_total_time={seconds}", "-timeout=60", "-rss_limit_mb=2048", "-verbosity=1"]
     process = subprocess.Popen(
         cargo("run", target, str(corpus), str(HERE / "seeds" / target), "--", *limits),
         cwd=HERE.parent, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")

@@ -161,6 +161,8 @@ impl RequestContext {
     ///
     /// Without this call, a cancelled handler's future is dropped at once, wherever it stands. With it, the future goes on for up to the
     /// route-close grace after the cancel (X1); the permit stays taken, and the client gets `cancelled`, when it has really ended.
+    ///
+    /// Ask before the future is returned: a cancel can come before its first poll, and finds one that has not asked.
     pub fn cancellation(&self) -> Cancellation {
         Cancellation::new(&self.slot)
     }

@@ -175,12 +175,15 @@ fn handle(counters: &Arc<Counters>, mut cx: RequestContext) -> Handled {
             let _running = running;
             pending().await
         })),
-        Ok(Command::SlowStop { ms }) => Handled::Future(Box::pin(async move {
-            let _running = running; // it never ends of itself: a stop of any kind counts as cancelled
-            cx.cancellation().await;
-            cx.timer().sleep(Duration::from_millis(ms)).await;
-            ErrorReply::new("stopped", "stopped, slowly").into()
-        })),
+        Ok(Command::SlowStop { ms }) => {
+            let told = cx.cancellation(); // before the first poll, which a cancel may precede
+            Handled::Future(Box::pin(async move {
+                let _running = running; // it never ends of itself: a stop of any kind counts as cancelled
+                told.await;
+                cx.timer().sleep(Duration::from_millis(ms)).await;
+                ErrorReply::new("stopped", "stopped, slowly").into()
+            }))
+        }
         Ok(Command::ItemThenResponse) => Handled::Future(Box::pin(async move {
             let sent = cx.send_as(false, item(0, 8)).await;
             running.end(match sent {

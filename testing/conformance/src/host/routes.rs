@@ -163,8 +163,9 @@ pub async fn r6_route_gone_comes_once_and_after_the_work_has_ended<R: Runtime>(b
     let said = log.clone();
     puppet.handle = Box::new(move |cx| {
         let said = said.clone();
+        let told = cx.cancellation(); // before the first poll, which a cancel may precede
         Handled::Future(Box::pin(async move {
-            cx.cancellation().await;
+            told.await;
             said.say("told");
             cx.timer().sleep(Duration::from_secs(2)).await;
             said.say("stopped");

@@ -1,5 +1,5 @@
 //! Random workloads from a seed, with knobs that turn while they run, and with peers that misbehave. `HOSTWIRE_SIM_SEED` replays one;
-//! `HOSTWIRE_SIM_RUNS` says how many, or `HOSTWIRE_SIM_MINUTES` how long.
+//! `HOSTWIRE_SIM_RUNS` says how many, or `HOSTWIRE_SIM_MINUTES` how long, and `HOSTWIRE_SIM_FROM` which is the first.
 
 use hostwire_core::host::HostLimits;
 use hostwire_core::limits::ClientLimits;
@@ -183,12 +183,14 @@ fn runs(peers: Peers) {
     }
     let end =
         number("HOSTWIRE_SIM_MINUTES").map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-    let runs = number("HOSTWIRE_SIM_RUNS").unwrap_or(24);
-    let (mut seed, mut steps, mut sums) = (0, 0, [0_u64; 3]);
-    while end.map_or(seed < runs, |end| Instant::now() < end) {
+    let most = number("HOSTWIRE_SIM_RUNS").unwrap_or(24);
+    let from = number("HOSTWIRE_SIM_FROM").unwrap_or(0);
+    let (mut runs, mut steps, mut sums) = (0, 0, [0_u64; 3]);
+    while end.map_or(runs < most, |end| Instant::now() < end) {
+        let seed = from.wrapping_add(runs);
         println!("seed {seed}"); // shown when it fails
         let ran = run(seed, peers);
-        seed += 1;
+        runs += 1;
         steps += ran.steps;
         for settled in ran.settled {
             sums[match settled {
@@ -200,7 +202,7 @@ fn runs(peers: Peers) {
     }
     let [not_sent, unknown, terminal] = sums;
     println!(
-        "{peers:?}: {seed} runs, {steps} steps; {not_sent} not sent, {unknown} unknown, {terminal} terminal"
+        "{peers:?}: {runs} runs, {steps} steps; {not_sent} not sent, {unknown} unknown, {terminal} terminal"
     );
 }
 

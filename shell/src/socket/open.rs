@@ -4,8 +4,8 @@ use crate::runtime::{Direction, Io, Runtime, Tried};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay, socket_error, socket_peercred};
 use rustix::net::{
-    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, getpeername,
-    getsockname, ipproto, listen, socket_with, socketpair,
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    getpeername, getsockname, ipproto, listen, socket_with, socketpair,
 };
 use std::future::poll_fn;
 use std::io;

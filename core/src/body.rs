@@ -17,28 +17,17 @@ pub struct Body {
     charge: Option<Charge>,
 }
 
-/// In two steps, since so it fits into the size of [`Bytes`]: bodies are moved more often than they are looked at.
 enum Repr {
-    Shared(Bytes),
-    Other(Other),
-}
-
-enum Other {
     Owned(Vec<u8>),
+    Shared(Bytes),
     Lent(Owner),
 }
 
 type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-impl Repr {
-    const fn owned(bytes: Vec<u8>) -> Self {
-        Self::Other(Other::Owned(bytes))
-    }
-}
-
 impl Default for Repr {
     fn default() -> Self {
-        Self::owned(Vec::new())
+        Self::Owned(Vec::new())
     }
 }
 
@@ -46,7 +35,7 @@ impl Body {
     /// A body that holds `charge` until it is dropped.
     #[must_use]
     pub fn charged(bytes: Vec<u8>, charge: Option<Charge>) -> Self {
-        Self { repr: Repr::owned(bytes), charge }
+        Self { repr: Repr::Owned(bytes), charge }
     }
 
     /// A body of constant bytes: no copy, no allocation.
@@ -58,7 +47,7 @@ impl Body {
     /// The bytes of something that is shared anyway: no copy, no allocation. `owner` has to show the same bytes every time.
     #[must_use]
     pub fn from_owner(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
-        Self { repr: Repr::Other(Other::Lent(owner)), charge: None }
+        Self { repr: Repr::Lent(owner), charge: None }
     }
 
     /// The bytes.
@@ -66,9 +55,9 @@ impl Body {
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match &self.repr {
-            Repr::Other(Other::Owned(bytes)) => bytes,
+            Repr::Owned(bytes) => bytes,
             Repr::Shared(bytes) => bytes,
-            Repr::Other(Other::Lent(owner)) => (**owner).as_ref(),
+            Repr::Lent(owner) => (**owner).as_ref(),
         }
     }
 
@@ -89,14 +78,12 @@ impl Body {
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match (self.repr, self.charge) {
-            (Repr::Other(Other::Owned(bytes)), None) => Bytes::from(bytes),
+            (Repr::Owned(bytes), None) => Bytes::from(bytes),
             (Repr::Shared(bytes), None) => bytes,
-            (Repr::Other(Other::Lent(owner)), None) => Bytes::from_owner(Lent(owner)),
-            (Repr::Other(Other::Owned(bytes)), Some(charge)) => {
-                Bytes::from_owner(Charged { bytes, _charge: charge })
-            }
+            (Repr::Lent(owner), None) => Bytes::from_owner(Lent(owner)),
+            (Repr::Owned(bytes), Some(charge)) => Bytes::from_owner(Charged { bytes, _charge: charge }),
             (Repr::Shared(bytes), Some(charge)) => Bytes::from_owner(Charged { bytes, _charge: charge }),
-            (Repr::Other(Other::Lent(owner)), Some(charge)) => {
+            (Repr::Lent(owner), Some(charge)) => {
                 Bytes::from_owner(Charged { bytes: Lent(owner), _charge: charge })
             }
         }
@@ -106,16 +93,16 @@ impl Body {
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         match self.repr {
-            Repr::Other(Other::Owned(bytes)) => bytes,
+            Repr::Owned(bytes) => bytes,
             Repr::Shared(bytes) => bytes.into(),
-            Repr::Other(Other::Lent(owner)) => (*owner).as_ref().to_vec(),
+            Repr::Lent(owner) => (*owner).as_ref().to_vec(),
         }
     }
 
     /// Whether it was made by [`Body::from_owner`].
     #[must_use]
     pub const fn is_lent(&self) -> bool {
-        matches!(self.repr, Repr::Other(Other::Lent(_)))
+        matches!(self.repr, Repr::Lent(_))
     }
 
     /// Takes a charge over, to be held until this body is dropped; one that it had before is given back.
@@ -162,7 +149,7 @@ impl AsRef<[u8]> for Body {
 
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { repr: Repr::owned(bytes), charge: None }
+        Self { repr: Repr::Owned(bytes), charge: None }
     }
 }
 

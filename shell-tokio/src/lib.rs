@@ -53,6 +53,7 @@ use hostwire::runtime::{BlockingLost, Direction, Io, Runtime, Tried, process_clo
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::pin;
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -104,6 +105,12 @@ impl Runtime for Tokio {
         async move { task.await.map_err(|_| BlockingLost) }
     }
 
+    fn give_way(&self, cx: &mut Context<'_>) {
+        // Woken at once it would be polled again up to 60 times before the scheduler looks at its sockets. `yield_now` wakes what has
+        // called it only after that look, and needs to be polled for it only once.
+        let _ = pin!(tokio::task::yield_now()).poll(cx);
+    }
+
     fn register(&self, fd: OwnedFd) -> io::Result<TokioIo> {
         let _inside = self.0.enter();
         #[allow(
@@ -150,5 +157,34 @@ impl Io for TokioIo {
             if exhausted { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         });
         tried.unwrap_or_else(Tried::would_block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hostwire::socket::{pair, send_segments};
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// On one thread nothing but the order of the scheduler decides.
+    #[tokio::test]
+    async fn a_task_that_gives_way_is_polled_behind_one_whose_socket_has_become_ready() {
+        let runtime = Tokio::current().expect("a runtime");
+        let (ours, theirs) = pair().expect("a pair");
+        let io = runtime.register(ours).expect("registered");
+        let polls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&polls);
+        let hog = runtime.clone();
+        runtime.spawn(poll_fn(move |cx| {
+            if counted.fetch_add(1, Ordering::SeqCst) == 0 {
+                send_segments(theirs.as_fd(), &[b"x"]).result.expect("sent");
+            }
+            hog.give_way(cx);
+            Poll::<()>::Pending
+        }));
+        poll_fn(|cx| io.poll_read_ready(cx)).await.expect("readiness");
+        assert_eq!(polls.load(Ordering::SeqCst), 1);
     }
 }

@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -79,6 +79,10 @@ impl Runtime for Counted {
         F: FnOnce() -> T + Send + 'static,
     {
         self.inner.blocking(work)
+    }
+
+    fn give_way(&self, cx: &mut Context<'_>) {
+        self.inner.give_way(cx);
     }
 
     fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {

@@ -77,7 +77,7 @@ impl<R: Runtime> fmt::Debug for Alarm<R> {
     }
 }
 
-/// Turns in one poll of the task, before others on the same thread get their chance.
+/// Turns in one poll of the task, if what they wait for comes at once. One that has spent its budget is the last.
 const TURNS: usize = 4;
 
 /// A connection's task, but for its seat.
@@ -105,7 +105,7 @@ impl<R: Runtime> Driver<R> {
         for _ in 0..TURNS {
             let wait = match turn(&mut self.link, &self.socket, seat, self.runtime.now()) {
                 Turn::Closed => return Poll::Ready(()),
-                Turn::Again => continue,
+                Turn::Again => break,
                 Turn::Wait(wait) => wait,
             };
             let mut ready = false;
@@ -123,7 +123,7 @@ impl<R: Runtime> Driver<R> {
                 return Poll::Pending;
             }
         }
-        cx.waker().wake_by_ref();
+        self.runtime.give_way(cx);
         Poll::Pending
     }
 }

@@ -39,6 +39,15 @@ pub trait Runtime: Clone + Send + Sync + 'static {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static;
 
+    /// Has the task that is being polled polled again, behind others that have something to do. A task that has used its share
+    /// calls it and returns `Pending`.
+    ///
+    /// Those whose sockets have become ready meanwhile are others too: a runtime that looks at its sockets only now and then should do
+    /// so before it polls this task again. What stands here leaves that to chance.
+    fn give_way(&self, cx: &mut Context<'_>) {
+        cx.waker().wake_by_ref();
+    }
+
     /// Registers a non-blocking descriptor; dropping the result closes it.
     ///
     /// # Errors

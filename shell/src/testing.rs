@@ -166,6 +166,10 @@ impl<R: Runtime> Runtime for ManualClock<R> {
         self.inner.blocking(work)
     }
 
+    fn give_way(&self, cx: &mut Context<'_>) {
+        self.inner.give_way(cx);
+    }
+
     fn register(&self, fd: OwnedFd) -> io::Result<R::Io> {
         self.inner.register(fd)
     }

@@ -16,6 +16,9 @@ use std::io;
 
 /// Rounds of one turn; each reads at most one buffer and makes at most one bounded write.
 const ROUNDS: usize = 16;
+/// Bytes that a turn reads and writes before it ends, so that others on the thread do not wait for one connection's big bodies. The
+/// call that passes it is its last.
+pub const TURN_BYTES: usize = 256 * 1_024;
 /// Input that is taken before a due deadline is judged, at most: more than a socket's buffer holds, so all that had arrived.
 const DUE_INPUT_MAX: usize = 8 * 1_024 * 1_024;
 /// G4: input that is taken after a failed write, at most.
@@ -73,6 +76,8 @@ pub struct Link {
     kept: Vec<u8>,
     /// Bytes taken since a deadline was found due.
     due_input: usize,
+    /// Bytes read and written in this turn.
+    moved: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +128,7 @@ impl Default for Link {
             output: Output::Open,
             kept: Vec::new(),
             due_input: 0,
+            moved: 0,
         }
     }
 }
@@ -178,6 +184,7 @@ struct Read {
 /// `now` is one reading for the whole turn. A deadline that is due is judged only when the socket, asked afresh, has no more input:
 /// what has arrived in time counts, however late this is called (X5).
 pub fn turn<T: Transport, S: Seat>(link: &mut Link, transport: &T, seat: &mut S, now: Instant) -> Turn {
+    link.moved = 0;
     for _ in 0..ROUNDS {
         let mut wants = ask(seat);
         let mut progress = false;
@@ -225,6 +232,9 @@ pub fn turn<T: Transport, S: Seat>(link: &mut Link, transport: &T, seat: &mut S,
                 deadline: wants.deadline,
             });
         }
+        if link.moved >= TURN_BYTES {
+            break;
+        }
     }
     Turn::Again
 }
@@ -271,6 +281,7 @@ fn take_input<T: Transport, S: Seat>(
             Read { progress: true, drained: true }
         }
         Ok(n) => {
+            link.moved = link.moved.saturating_add(n);
             link.due_input = link.due_input.saturating_add(n);
             if let Output::Failed { read } = &mut link.output {
                 *read = read.saturating_add(n);
@@ -330,7 +341,8 @@ fn give_output<T: Transport, S: Seat>(
         match wrote {
             Wrote::Nothing => {}
             Wrote::Blocked => link.writable = false,
-            Wrote::Some { full } => {
+            Wrote::Some { bytes, full } => {
+                link.moved = link.moved.saturating_add(bytes);
                 link.writable = !full;
                 progress = true;
             }
@@ -359,7 +371,7 @@ fn write_segments<const N: usize, T: Transport>(offer: &Transmit<'_>, transport:
 enum Wrote {
     Nothing,
     Blocked,
-    Some { full: bool },
+    Some { bytes: usize, full: bool },
     Failed,
 }
 
@@ -378,7 +390,7 @@ fn write<C: Endpoint, T: Transport>(core: &mut C, transport: &T, now: Instant) -
             Wrote::Failed
         }
         Ok(n) => match offer.written(n) {
-            Ok(()) => Wrote::Some { full: tried.exhausted },
+            Ok(()) => Wrote::Some { bytes: n, full: tried.exhausted },
             Err(_) => Wrote::Failed,
         },
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -1,11 +1,15 @@
 //! Making sockets: connecting, listening, accepting.
 
+use super::WRITE_MAX;
 use crate::runtime::{Direction, Io, Runtime, Tried};
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay, socket_error, socket_peercred};
+use rustix::net::sockopt::{
+    set_socket_reuseaddr, set_socket_send_buffer_size, set_tcp_nodelay, socket_error, socket_peercred,
+    socket_send_buffer_size,
+};
 use rustix::net::{
-    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    getpeername, getsockname, ipproto, listen, socket_with, socketpair,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, getpeername,
+    getsockname, ipproto, listen, socket_with, socketpair,
 };
 use std::future::poll_fn;
 use std::io;
@@ -35,30 +39,30 @@ pub async fn connect_tcp<R: Runtime>(runtime: &R, port: u16) -> io::Result<R::Io
         Err(error) => return Err(error.into()),
     }
     let io = runtime.register(fd)?;
-    let peer = loop {
+    loop {
         match io.try_io(Direction::Write, connected).result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 poll_fn(|cx| io.poll_write_ready(cx)).await?;
             }
             Err(error) => return Err(error),
-            Ok(peer) => break peer,
+            Ok(()) => break,
         }
-    };
+    }
     // With nobody listening, a port of the ephemeral range can be connected to itself, and would then stay taken.
-    if getsockname(&io)? == peer {
+    if getsockname(&io)? == getpeername_of(io.as_fd())? {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(io)
 }
 
-/// To whom, once it is connected.
-fn connected(fd: BorrowedFd<'_>) -> Tried<SocketAddrAny> {
-    let state = socket_error(fd)
-        .and_then(|pending| pending)
-        .and_then(|()| getpeername(fd))
-        .and_then(|peer| peer.ok_or(Errno::NOTCONN));
+fn getpeername_of(fd: BorrowedFd<'_>) -> Result<rustix::net::SocketAddrAny, Errno> {
+    getpeername(fd)?.ok_or(Errno::NOTCONN)
+}
+
+fn connected(fd: BorrowedFd<'_>) -> Tried<()> {
+    let state = socket_error(fd).and_then(|pending| pending).and_then(|()| getpeername_of(fd));
     Tried::whole(match state {
-        Ok(peer) => Ok(peer),
+        Ok(_) => Ok(()),
         Err(Errno::NOTCONN) => Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => Err(error.into()),
     })
@@ -69,9 +73,25 @@ fn connected(fd: BorrowedFd<'_>) -> Tried<SocketAddrAny> {
 /// # Errors
 /// As the system reports.
 pub fn connect_unix<R: Runtime>(runtime: &R, path: &Path) -> io::Result<R::Io> {
+    runtime.register(connected_unix(path)?)
+}
+
+fn connected_unix(path: &Path) -> io::Result<OwnedFd> {
     let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)?;
+    widen(&fd);
     connect(&fd, &SocketAddrUnix::new(path)?)?;
-    runtime.register(fd)
+    Ok(fd)
+}
+
+/// Gives a Unix domain socket room for one write of [`WRITE_MAX`], as far as the system lets it.
+///
+/// Its buffer does not grow with its traffic as a TCP socket's does, and what it has by default is less: both sides would be asleep
+/// and woken several times for each MiB.
+fn widen(fd: &OwnedFd) {
+    // Twice what is set counts, since half of it is for what the system adds. A refusal costs speed only.
+    if socket_send_buffer_size(fd).is_ok_and(|size| size < 2 * WRITE_MAX) {
+        let _ = set_socket_send_buffer_size(fd, WRITE_MAX);
+    }
 }
 
 /// A listening socket, not yet under a runtime.
@@ -120,8 +140,10 @@ pub fn listen_unix(fd: &OwnedFd) -> io::Result<()> {
 pub fn accept(fd: BorrowedFd<'_>) -> Tried<OwnedFd> {
     let accepted = rustix::io::retry_on_intr(|| accept_with(fd, flags()));
     if let Ok(fd) = &accepted {
-        // Refused on a Unix domain socket, which needs none.
-        let _ = set_tcp_nodelay(fd, true);
+        // A Unix domain socket refuses that and needs none.
+        if set_tcp_nodelay(fd, true).is_err() {
+            widen(fd);
+        }
     }
     Tried::whole(accepted.map_err(Into::into))
 }
@@ -168,6 +190,20 @@ mod tests {
         let none = accept(listener.fd.as_fd());
         assert_eq!(none.result.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert!(none.exhausted);
+    }
+
+    #[test]
+    fn both_ends_of_a_unix_domain_socket_have_room_for_more_than_by_default() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = bind_unix(&path).unwrap();
+        listen_unix(&listener).unwrap();
+        let client = connected_unix(&path).unwrap();
+        let accepted = accept(listener.as_fd()).result.unwrap();
+        let (plain, _other) = pair().unwrap();
+        let size = |fd: &OwnedFd| socket_send_buffer_size(fd).unwrap();
+        let least = (2 * WRITE_MAX).min(size(&plain) + 1);
+        assert!(size(&client) >= least && size(&accepted) >= least);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Moving bytes: one call each, told exactly how many went.
 
 use super::buffers::with_gather_buffer;
-use super::{GATHER_BELOW, WRITE_MAX};
+use super::{GATHER_BELOW, READ_MAX, WRITE_MAX};
 use crate::runtime::{Direction, Io, Tried};
 use crate::sync::lock;
 use crate::turn::{Freshness, Transport};
@@ -187,7 +187,7 @@ fn read_pipe(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Tried<usize> {
     tried(retry_on_intr(|| rustix::io::read(fd, &mut *buffer)), could)
 }
 
-/// One `recv` straight into a big body's own buffer, of at most the lease's room. Zero bytes are the end of input.
+/// One `recv` straight into a big body's own buffer, of at most the lease's room and [`READ_MAX`]. Zero bytes are the end of input.
 pub fn receive_lease(fd: BorrowedFd<'_>, lease: &mut BodyLease) -> Tried<usize> {
     receive_lease_from(fd, lease, false)
 }
@@ -200,6 +200,20 @@ fn receive_lease_from(fd: BorrowedFd<'_>, lease: &mut BodyLease, pipe: bool) -> 
     if spare == 0 || spare > room {
         // Not the buffer that was lent: read nothing into it.
         return Tried { result: Err(io::ErrorKind::InvalidInput.into()), exhausted: true };
+    }
+    let read = |into: &mut [u8]| {
+        if pipe {
+            rustix::io::read(fd, into)
+        } else {
+            rustix::net::recv(fd, into, RecvFlags::empty()).map(|(_, n)| n)
+        }
+    };
+    if spare > READ_MAX {
+        // A call into spare room takes all of it. Zeros cost less than a tenth of what the bytes do that come over them.
+        buffer.resize(before + READ_MAX, 0);
+        let result = retry_on_intr(|| read(buffer.get_mut(before..).unwrap_or_default()));
+        buffer.truncate(before + result.unwrap_or_default());
+        return tried(result, READ_MAX);
     }
     let result = retry_on_intr(|| {
         if pipe {
@@ -355,10 +369,10 @@ mod tests {
 
     #[test]
     fn one_write_is_bounded() {
-        let (a, _b) = pair().unwrap();
+        let file = OwnedFd::from(tempfile::tempfile().unwrap()); // takes all that it is given
         let huge = vec![1_u8; 3 * WRITE_MAX];
-        let sent = send_segments(a.as_fd(), &[b"head", &huge, b"tail"]);
-        assert!(sent.result.unwrap() <= WRITE_MAX);
+        let sent = write_segments(file.as_fd(), &[b"head", &huge, b"tail"]);
+        assert_eq!((sent.result.unwrap(), sent.exhausted), (WRITE_MAX, false));
     }
 
     #[test]

@@ -161,6 +161,10 @@ impl<R: Runtime> Runtime for Accounted<R> {
         }
     }
 
+    fn give_way(&self, cx: &mut Context<'_>) {
+        self.inner.give_way(cx);
+    }
+
     fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {
         let one = One::new(&self.counts, (|counts| &counts.ios) as Which);
         Ok(AccountedIo { inner: self.inner.register(fd)?, one })

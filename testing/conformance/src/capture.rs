@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber, dispatcher};
@@ -217,6 +218,10 @@ impl<R: Runtime> Runtime for Traced<R> {
     {
         let dispatch = self.dispatch.clone();
         self.inner.blocking(move || dispatcher::with_default(&dispatch, work))
+    }
+
+    fn give_way(&self, cx: &mut Context<'_>) {
+        self.inner.give_way(cx);
     }
 
     fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::Context;
 
 #[derive(Debug, Default)]
 struct State {
@@ -86,6 +87,10 @@ impl<R: Runtime> Runtime for Clogged<R> {
             state.lock().unwrap_or_else(PoisonError::into_inner).inside -= 1;
             done
         })
+    }
+
+    fn give_way(&self, cx: &mut Context<'_>) {
+        self.inner.give_way(cx);
     }
 
     fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {

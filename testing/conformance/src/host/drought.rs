@@ -79,6 +79,10 @@ impl<R: Runtime> Runtime for Drought<R> {
         self.inner.blocking(work)
     }
 
+    fn give_way(&self, cx: &mut Context<'_>) {
+        self.inner.give_way(cx);
+    }
+
     fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {
         let listens = rustix::net::sockopt::socket_acceptconn(&fd).unwrap_or(false);
         Ok(DroughtIo { inner: self.inner.register(fd)?, flags: Arc::clone(&self.flags), listens })

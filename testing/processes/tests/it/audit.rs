@@ -92,6 +92,10 @@ impl<R: Runtime> Runtime for Bench<R> {
         self.inner.blocking(work)
     }
 
+    fn give_way(&self, cx: &mut Context<'_>) {
+        self.inner.give_way(cx);
+    }
+
     fn register(&self, fd: OwnedFd) -> io::Result<Self::Io> {
         self.inner.register(fd)
     }

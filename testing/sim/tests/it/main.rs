@@ -4,3 +4,4 @@ mod cuts;
 mod exchange;
 mod exhaustive;
 mod random;
+mod turns;

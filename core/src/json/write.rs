@@ -123,26 +123,32 @@ fn separate(out: &mut Vec<u8>, first: &mut bool) {
 }
 
 fn write_number(out: &mut Vec<u8>, mut value: u64) {
-    let start = out.len();
-    loop {
+    // The digits of the largest, from the last to the first.
+    let mut digits = [0; 20];
+    let mut from = digits.len();
+    for digit in digits.iter_mut().rev() {
         // A digit, so the cast is exact.
-        out.push(b'0' + u8::try_from(value % 10).unwrap_or_default());
+        *digit = b'0' + u8::try_from(value % 10).unwrap_or_default();
         value /= 10;
+        from -= 1;
         if value == 0 {
             break;
         }
     }
-    if let Some(digits) = out.get_mut(start..) {
-        digits.reverse();
-    }
+    out.extend_from_slice(digits.get(from..).unwrap_or_default());
 }
 
 fn write_string(out: &mut Vec<u8>, value: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
+    let needs_escape = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f);
     out.push(b'"');
-    for byte in value.bytes() {
+    let mut rest = value.as_bytes();
+    while let Some(at) = rest.iter().position(needs_escape) {
+        let (plain, from) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((&byte, behind)) = from.split_first() else { break };
+        rest = behind;
         let short = match byte {
-            b'"' | b'\\' => byte,
             0x08 => b'b',
             0x0c => b'f',
             b'\n' => b'n',
@@ -154,13 +160,11 @@ fn write_string(out: &mut Vec<u8>, value: &str) {
                 out.extend(HEX.get(usize::from(byte & 0xf)));
                 continue;
             }
-            _ => {
-                out.push(byte);
-                continue;
-            }
+            _ => byte,
         };
         out.extend_from_slice(&[b'\\', short]);
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 

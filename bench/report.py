@@ -41,11 +41,12 @@ def groups(rows):
 def table(rows):
     found = groups(rows)
     ceiling = found["raw"][1]
-    lines = ["| contender | runtime | processor time, client + server | raw's share of it | p50 | p99 | per second | lowest to highest run |",
-             "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    lines = ["| contender | runtime | processor time, client + server | of it in user mode | raw's share of it | p50 | p99 | per second | lowest to highest run |",
+             "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for name, (runtime, row) in sorted(found.items(), key=lambda item: processor(item[1][1])):
         latency = [f"{row[p] / 1e3:,.0f} µs" if row[p] else "–" for p in ("p50", "p99")]
-        lines.append(f"| {name} | {runtime} | {row['cpu_client'] / 1e3:.2f} + {row['cpu_server'] / 1e3:.2f} µs "
+        user = f"{row['user_client'] / 1e3:.2f} + {row['user_server'] / 1e3:.2f} µs" if "user_client" in row else "–"
+        lines.append(f"| {name} | {runtime} | {row['cpu_client'] / 1e3:.2f} + {row['cpu_server'] / 1e3:.2f} µs | {user} "
                      f"| {processor(ceiling) / processor(row):.2f} | {latency[0]} | {latency[1]} | {row['rate']:,.0f} "
                      f"| {row['rate_low']:,.0f} to {row['rate_high']:,.0f} |")
     return lines

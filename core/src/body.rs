@@ -17,17 +17,28 @@ pub struct Body {
     charge: Option<Charge>,
 }
 
+/// In two steps, since so it fits into the size of [`Bytes`]: bodies are moved more often than they are looked at.
 enum Repr {
-    Owned(Vec<u8>),
     Shared(Bytes),
+    Other(Other),
+}
+
+enum Other {
+    Owned(Vec<u8>),
     Lent(Owner),
 }
 
 type Owner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
+impl Repr {
+    const fn owned(bytes: Vec<u8>) -> Self {
+        Self::Other(Other::Owned(bytes))
+    }
+}
+
 impl Default for Repr {
     fn default() -> Self {
-        Self::Owned(Vec::new())
+        Self::owned(Vec::new())
     }
 }
 
@@ -35,7 +46,7 @@ impl Body {
     /// A body that holds `charge` until it is dropped.
     #[must_use]
     pub fn charged(bytes: Vec<u8>, charge: Option<Charge>) -> Self {
-        Self { repr: Repr::Owned(bytes), charge }
+        Self { repr: Repr::owned(bytes), charge }
     }
 
     /// A body of constant bytes: no copy, no allocation.
@@ -47,7 +58,7 @@ impl Body {
     /// The bytes of something that is shared anyway: no copy, no allocation. `owner` has to show the same bytes every time.
     #[must_use]
     pub fn from_owner(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
-        Self { repr: Repr::Lent(owner), charge: None }
+        Self { repr: Repr::Other(Other::Lent(owner)), charge: None }
     }
 
     /// The bytes.
@@ -55,9 +66,9 @@ impl Body {
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match &self.repr {
-            Repr::Owned(bytes) => bytes,
+            Repr::Other(Other::Owned(bytes)) => bytes,
             Repr::Shared(bytes) => bytes,
-            Repr::Lent(owner) => (**owner).as_ref(),
+            Repr::Other(Other::Lent(owner)) => (**owner).as_ref(),
         }
     }
 
@@ -78,12 +89,14 @@ impl Body {
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match (self.repr, self.charge) {
-            (Repr::Owned(bytes), None) => Bytes::from(bytes),
+            (Repr::Other(Other::Owned(bytes)), None) => Bytes::from(bytes),
             (Repr::Shared(bytes), None) => bytes,
-            (Repr::Lent(owner), None) => Bytes::from_owner(Lent(owner)),
-            (Repr::Owned(bytes), Some(charge)) => Bytes::from_owner(Charged { bytes, _charge: charge }),
+            (Repr::Other(Other::Lent(owner)), None) => Bytes::from_owner(Lent(owner)),
+            (Repr::Other(Other::Owned(bytes)), Some(charge)) => {
+                Bytes::from_owner(Charged { bytes, _charge: charge })
+            }
             (Repr::Shared(bytes), Some(charge)) => Bytes::from_owner(Charged { bytes, _charge: charge }),
-            (Repr::Lent(owner), Some(charge)) => {
+            (Repr::Other(Other::Lent(owner)), Some(charge)) => {
                 Bytes::from_owner(Charged { bytes: Lent(owner), _charge: charge })
             }
         }
@@ -93,16 +106,16 @@ impl Body {
     #[must_use]
     pub fn into_vec(self) -> Vec<u8> {
         match self.repr {
-            Repr::Owned(bytes) => bytes,
+            Repr::Other(Other::Owned(bytes)) => bytes,
             Repr::Shared(bytes) => bytes.into(),
-            Repr::Lent(owner) => (*owner).as_ref().to_vec(),
+            Repr::Other(Other::Lent(owner)) => (*owner).as_ref().to_vec(),
         }
     }
 
     /// Whether it was made by [`Body::from_owner`].
     #[must_use]
     pub const fn is_lent(&self) -> bool {
-        matches!(self.repr, Repr::Lent(_))
+        matches!(self.repr, Repr::Other(Other::Lent(_)))
     }
 
     /// Takes a charge over, to be held until this body is dropped; one that it had before is given back.
@@ -149,7 +162,7 @@ impl AsRef<[u8]> for Body {
 
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { repr: Repr::Owned(bytes), charge: None }
+        Self { repr: Repr::owned(bytes), charge: None }
     }
 }
 

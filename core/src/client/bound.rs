@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, EVENT_BACKLOG, Owner};
 use super::event::{Event, Item};
-use super::pending::Pending;
+use super::pending::{Items, Pending};
 use crate::limits::{CONTROL_SLOTS, ClientLimits};
 use crate::transmit::Outbox;
 use crate::wire::{Epoch, HEADER_LEN, MAX_CONTROL_BODY};
@@ -18,7 +18,8 @@ impl Connection {
         let bodies = limits.queued_bytes + limits.retained_bytes + limits.retained_bytes / 2;
         let slots = limits.pending_requests + limits.live_streams;
         let events = 3 * (EVENT_BACKLOG + limits.pending_requests + 1) * size_of::<Event>();
-        let items = limits.live_streams * 2 * (limits.stream_items + 4) * size_of::<Item>();
+        let items =
+            limits.live_streams * (size_of::<Items>() + 2 * (limits.stream_items + 4) * size_of::<Item>());
         let frames = 3 * (limits.data_slots + 1) * Outbox::<Owner>::node_bytes();
         let control = 2 * CONTROL_SLOTS * (HEADER_LEN + size_of::<Owner>() + 8);
         let routes = 6 * 65_536 * (size_of::<(u16, Epoch)>() + 1);
@@ -45,6 +46,7 @@ mod tests {
     #[test]
     fn b1_each_limit_counts_with_what_one_of_its_units_occupies() {
         let (entry, event, item) = (Pending::entry_bytes(), size_of::<Event>(), size_of::<Item>());
+        let stream = entry + size_of::<Items>();
         let frame = Outbox::<Owner>::node_bytes();
         let most = |limits: ClientLimits| Connection::memory_bound(&limits);
         let nothing = 3 * 257 * event
@@ -63,8 +65,8 @@ mod tests {
             (ClientLimits { queued_bytes: 1_000, ..NONE }, 1_000),
             (ClientLimits { retained_bytes: 1_000, ..NONE }, 1_500),
             (ClientLimits { pending_requests: 10, ..NONE }, 10 * (entry + 3 * event)),
-            (ClientLimits { live_streams: 10, ..NONE }, 10 * entry + 10 * 8 * item),
-            (ClientLimits { live_streams: 10, stream_items: 7, ..NONE }, 10 * entry + 10 * 22 * item),
+            (ClientLimits { live_streams: 10, ..NONE }, 10 * stream + 10 * 8 * item),
+            (ClientLimits { live_streams: 10, stream_items: 7, ..NONE }, 10 * stream + 10 * 22 * item),
             (ClientLimits { data_slots: 10, ..NONE }, 30 * frame),
         ] {
             assert_eq!(most(limits) - nothing, more, "{limits:?}");

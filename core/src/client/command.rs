@@ -1,7 +1,7 @@
 //! Submission: checks in the order of B3; a request that fails one fails alone, burns no correlation and gives its body back.
 
 use super::connection::{Connection, Owner, State};
-use super::pending::{Items, Kind, Op, OpId, Phase};
+use super::pending::{Kind, Op, OpId, Phase};
 use crate::body::Body;
 use crate::control::{RouteOpen, SHUTDOWN_BODY, encode_catalog_list};
 use crate::json::ReadError;
@@ -12,6 +12,7 @@ use crate::wire::{
     Correlation, Flags, FrameType, HEADER_LEN, Header, Identity, MAX_BODY, MAX_CONTROL_BODY, Priority,
     RouteHandle,
 };
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// A request on a route.
@@ -81,7 +82,7 @@ impl Connection {
     ) -> Result<OpId, SubmitError> {
         let now = self.clock.observe(now);
         let Request { body, binary, priority, stream, deadline } = request;
-        let kind = if stream { Kind::Stream(Items::default()) } else { Kind::Unary };
+        let kind = if stream { Kind::Stream(Box::default()) } else { Kind::Unary };
         self.submit(now, Some(route), kind, Flags::data(binary, priority), body, deadline)
     }
 
@@ -155,24 +156,22 @@ impl Connection {
         // W10: the length is the body's own; `admit` has bounded it.
         let len = u32::try_from(len).unwrap_or(MAX_BODY);
         let header = Header { len, kind: FrameType::Request, flags, identity };
-        let op = Op {
-            serial: 0,
-            corr,
-            route,
-            kind,
-            phase: Phase::Pending,
-            frame: None,
-            handed: 0,
-            tainted: false,
-        };
-        let Some(id) = self.pending.insert(op, deadline) else {
+        let Some(id) = self.pending.vacant() else {
             return Err(SubmitError { code: NotSentCode::PendingFull, body });
         };
         // Q2: behind every earlier request.
         let frame = self.out.push_data(now, Head::envelope(&header), body, Owner::Op(id));
-        if let Some(op) = self.pending.get_mut(id) {
-            op.frame = Some(frame);
-        }
+        let op = Op {
+            serial: id.serial,
+            corr,
+            route,
+            kind,
+            phase: Phase::Pending,
+            frame: Some(frame),
+            handed: 0,
+            tainted: false,
+        };
+        self.pending.insert(id, op, deadline);
         self.next_corr = corr.next(); // Q1, O4: a retry is a new one; burned by an admitted request only
         let counters = &mut self.counters;
         counters.pending_high_water = counters.pending_high_water.max(self.pending.pending());

@@ -9,6 +9,7 @@ use crate::time::Instant;
 use crate::timers::Timers;
 use crate::transmit::FrameKey;
 use crate::wire::{Correlation, RouteHandle};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::hash::BuildHasher;
 use core::mem::size_of;
@@ -34,7 +35,8 @@ impl OpId {
 #[derive(Debug)]
 pub(super) enum Kind {
     Unary,
-    Stream(Items),
+    /// Boxed: it is large, and most requests are none.
+    Stream(Box<Items>),
     RouteOpen,
     Catalog,
     Shutdown,
@@ -95,20 +97,24 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Admits a request. The caller has checked the limits and that its deadline lies ahead.
-    #[inline]
-    pub(super) fn insert(&mut self, mut op: Op, deadline: Instant) -> Option<OpId> {
+    /// What the next request admitted will be called.
+    pub(super) fn vacant(&self) -> Option<OpId> {
         let slot = u32::try_from(self.ops.vacant_key()).ok()?;
-        self.serials = self.serials.wrapping_add(1);
-        op.serial = self.serials;
+        Some(OpId { slot, serial: self.serials.wrapping_add(1) })
+    }
+
+    /// Admits a request under the name that [`vacant`](Self::vacant) gave for it. The caller has checked the limits and that its deadline
+    /// lies ahead.
+    #[inline]
+    pub(super) fn insert(&mut self, id: OpId, op: Op, deadline: Instant) {
+        self.serials = id.serial;
         self.streams += usize::from(matches!(op.kind, Kind::Stream(_)));
         let hash = hash_of(op.corr);
         self.ops.insert(op);
         let ops = &self.ops;
         let again = |slot: &u32| ops.get(*slot as usize).map_or(0, |op| hash_of(op.corr));
-        self.by_corr.insert_unique(hash, slot, again); // Q1: no other has this correlation
-        self.timers.arm(slot, deadline);
-        Some(OpId { slot, serial: self.serials })
+        self.by_corr.insert_unique(hash, id.slot, again); // Q1: no other has this correlation
+        self.timers.arm(id.slot, deadline);
     }
 
     pub(super) fn get(&self, id: OpId) -> Option<&Op> {

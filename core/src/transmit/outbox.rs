@@ -18,7 +18,7 @@ use slab::Slab;
 
 /// Names a data frame that has not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FrameKey(usize);
+pub(crate) struct FrameKey(u32);
 
 /// The bytes before the body: an envelope header, or an auth message's length prefix.
 #[derive(Clone, Copy, Debug)]
@@ -76,12 +76,12 @@ impl<O> Frame<O> {
 #[derive(Debug)]
 struct Node<O> {
     frame: Frame<O>,
-    before: usize,
-    after: usize,
+    before: u32,
+    after: u32,
 }
 
 /// No node: no slab has room for one of that number.
-const NONE: usize = usize::MAX;
+const NONE: u32 = u32::MAX;
 
 /// From when on a frame's own deadline counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,8 +109,8 @@ pub(crate) struct Outbox<O> {
     begun: Option<Frame<O>>,
     control: VecDeque<([u8; HEADER_LEN], O)>,
     nodes: Slab<Node<O>>,
-    first: usize,
-    last: usize,
+    first: u32,
+    last: u32,
     /// Bytes of the data lane, headers included, the begun frame excluded.
     data_bytes: usize,
     farewell: Option<([u8; HEADER_LEN], O)>,
@@ -144,8 +144,10 @@ impl<O: Copy + PartialEq> Outbox<O> {
     pub(crate) fn push_data(&mut self, now: Instant, head: Head, body: Body, owner: O) -> FrameKey {
         let frame = Frame::new(head, body, owner);
         self.data_bytes += frame.total();
-        let key = self.nodes.insert(Node { frame, before: self.last, after: NONE });
-        match self.nodes.get_mut(self.last) {
+        // Fewer frames wait than there are numbers: the slots of both roles are bounded by far smaller ones.
+        let key =
+            u32::try_from(self.nodes.insert(Node { frame, before: self.last, after: NONE })).unwrap_or(NONE);
+        match self.nodes.get_mut(self.last as usize) {
             Some(last) => last.after = key,
             None => self.first = key,
         }
@@ -168,7 +170,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
 
     /// Takes a data frame back that has not begun; `None` if it has, or has left.
     pub(crate) fn withdraw(&mut self, key: FrameKey) -> Option<Body> {
-        let node = self.nodes.try_remove(key.0)?;
+        let node = self.nodes.try_remove(key.0 as usize)?;
         self.unlink(&node);
         self.data_bytes -= node.frame.total();
         if self.is_empty() {
@@ -311,7 +313,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
         if let Some((bytes, owner)) = self.control.pop_front() {
             return Some(pure(bytes, owner)); // B2: control before data
         }
-        if let Some(node) = self.nodes.try_remove(self.first) {
+        if let Some(node) = self.nodes.try_remove(self.first as usize) {
             self.unlink(&node);
             self.data_bytes -= node.frame.total();
             return Some(node.frame);
@@ -320,11 +322,11 @@ impl<O: Copy + PartialEq> Outbox<O> {
     }
 
     fn unlink(&mut self, node: &Node<O>) {
-        match self.nodes.get_mut(node.before) {
+        match self.nodes.get_mut(node.before as usize) {
             Some(before) => before.after = node.after,
             None => self.first = node.after,
         }
-        match self.nodes.get_mut(node.after) {
+        match self.nodes.get_mut(node.after as usize) {
             Some(after) => after.before = node.before,
             None => self.last = node.before,
         }
@@ -361,7 +363,7 @@ impl<O: Copy + PartialEq> Outbox<O> {
             }
         }
         let mut next = self.first;
-        while let Some(node) = self.nodes.get(next) {
+        while let Some(node) = self.nodes.get(next as usize) {
             if !visit(node.frame.owner, node.frame.rest()) {
                 return;
             }

@@ -8,8 +8,8 @@ use rustix::net::sockopt::{
     socket_send_buffer_size,
 };
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, getpeername,
-    getsockname, ipproto, listen, socket_with, socketpair,
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    getpeername, getsockname, ipproto, listen, socket_with, socketpair,
 };
 use std::future::poll_fn;
 use std::io;
@@ -39,30 +39,30 @@ pub async fn connect_tcp<R: Runtime>(runtime: &R, port: u16) -> io::Result<R::Io
         Err(error) => return Err(error.into()),
     }
     let io = runtime.register(fd)?;
-    loop {
+    let peer = loop {
         match io.try_io(Direction::Write, connected).result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 poll_fn(|cx| io.poll_write_ready(cx)).await?;
             }
             Err(error) => return Err(error),
-            Ok(()) => break,
+            Ok(peer) => break peer,
         }
-    }
+    };
     // With nobody listening, a port of the ephemeral range can be connected to itself, and would then stay taken.
-    if getsockname(&io)? == getpeername_of(io.as_fd())? {
+    if getsockname(&io)? == peer {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
     Ok(io)
 }
 
-fn getpeername_of(fd: BorrowedFd<'_>) -> Result<rustix::net::SocketAddrAny, Errno> {
-    getpeername(fd)?.ok_or(Errno::NOTCONN)
-}
-
-fn connected(fd: BorrowedFd<'_>) -> Tried<()> {
-    let state = socket_error(fd).and_then(|pending| pending).and_then(|()| getpeername_of(fd));
+/// To whom, once it is connected.
+fn connected(fd: BorrowedFd<'_>) -> Tried<SocketAddrAny> {
+    let state = socket_error(fd)
+        .and_then(|pending| pending)
+        .and_then(|()| getpeername(fd))
+        .and_then(|peer| peer.ok_or(Errno::NOTCONN));
     Tried::whole(match state {
-        Ok(_) => Ok(()),
+        Ok(peer) => Ok(peer),
         Err(Errno::NOTCONN) => Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => Err(error.into()),
     })

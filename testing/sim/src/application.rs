@@ -7,7 +7,10 @@
 //! | `s` | sends as many items as the second byte says, then the end |
 //! | `h` | never answers; ends when it is told to |
 //! | other | answers with an empty body |
+//!
+//! With an order of its own it answers whom it likes next, before or after it looks at what has happened meanwhile.
 
+use crate::rng::Rng;
 use hostwire_core::body::Body;
 use hostwire_core::control::{ErrorBody, HostCode};
 use hostwire_core::fault::CloseReason;
@@ -25,9 +28,20 @@ struct Sending {
     permit: TaskPermit,
 }
 
+/// A request that has not been looked at.
+#[derive(Debug)]
+struct Waiting {
+    id: RequestId,
+    body: Body,
+    permit: TaskPermit,
+}
+
 /// The embedder of one connection.
 #[derive(Debug)]
 pub struct Application {
+    /// The order in which it acts, where that is not the order in which it was asked.
+    pub order: Option<Rng>,
+    waiting: Vec<Waiting>,
     registry: Registry,
     owner: Owner,
     hanging: BTreeMap<u64, (RequestId, TaskPermit)>,
@@ -48,6 +62,8 @@ pub struct Application {
 impl Default for Application {
     fn default() -> Self {
         Self {
+            order: None,
+            waiting: Vec::new(),
             registry: Registry::new(16),
             owner: Owner(1),
             hanging: BTreeMap::new(),
@@ -63,14 +79,40 @@ impl Default for Application {
 }
 
 impl Application {
-    /// Takes one event and does what it asks for; sends one stream item if there is none. Returns whether anything happened.
+    /// Takes one event and does what it asks for; answers one request or sends one stream item if there is none. Returns whether anything
+    /// happened.
     pub fn turn(&mut self, conn: &mut Connection, now: Instant) -> bool {
+        let own_work_first = self.order.as_mut().is_some_and(|order| order.once_in(2));
+        if own_work_first && self.answer(conn, now) {
+            return true;
+        }
         if let Some(event) = conn.poll_event() {
             self.on_event(conn, now, event);
             return true;
         }
-        let sent = self.send_item(conn, now);
-        self.settle_routes() || sent
+        let did = self.answer(conn, now) || self.send_item(conn, now);
+        self.settle_routes() || did
+    }
+
+    /// Which of `len` is next.
+    fn pick(&mut self, len: usize) -> usize {
+        self.order.as_mut().map_or(0, |order| order.below(len))
+    }
+
+    fn answer(&mut self, conn: &mut Connection, now: Instant) -> bool {
+        let next = self.pick(self.waiting.len());
+        if next >= self.waiting.len() {
+            return false;
+        }
+        let Waiting { id, body, permit } = self.waiting.remove(next);
+        match body.as_slice() {
+            [b'e', ..] => drop(conn.respond(now, id, false, body)),
+            [b'f', ..] => drop(conn.fail(now, id, &ErrorBody::from_handler("application_error", "no", None))),
+            [b's', items, ..] => self.sending.push(Sending { id, left: *items, sent: 0, permit }),
+            [b'h', ..] => drop(self.hanging.insert(id.correlation().value(), (id, permit))),
+            _ => drop(conn.respond(now, id, false, Body::default())),
+        }
+        true
     }
 
     /// Routes that the registry still holds.
@@ -86,6 +128,7 @@ impl Application {
             Event::Stop { id, .. } => {
                 self.hanging.remove(&id.correlation().value());
                 self.sending.retain(|one| one.id != id);
+                self.waiting.retain(|one| one.id != id);
                 let _ = conn.stopped(now, id);
             }
             Event::RouteClosed { route, .. } => self.close(route),
@@ -97,6 +140,7 @@ impl Application {
                 self.closed = Some(reason);
                 self.hanging.clear();
                 self.sending.clear();
+                self.waiting.clear();
             }
             Event::Active | Event::RouteOpenWithdrawn { .. } | Event::Room => {}
             other => unreachable!("an event that this embedder does not know: {other:?}"),
@@ -135,21 +179,18 @@ impl Application {
         body: Body,
         permit: TaskPermit,
     ) {
-        let corr = id.correlation().value();
-        *self.dispatched.entry(corr).or_default() += 1;
-        match body.as_slice() {
-            [b'e', ..] => drop(conn.respond(now, id, false, body)),
-            [b'f', ..] => drop(conn.fail(now, id, &ErrorBody::from_handler("application_error", "no", None))),
-            [b's', items, ..] => self.sending.push(Sending { id, left: *items, sent: 0, permit }),
-            [b'h', ..] => drop(self.hanging.insert(corr, (id, permit))),
-            _ => drop(conn.respond(now, id, false, Body::default())),
+        *self.dispatched.entry(id.correlation().value()).or_default() += 1;
+        self.waiting.push(Waiting { id, body, permit });
+        if self.order.is_none() {
+            self.answer(conn, now);
         }
     }
 
     fn send_item(&mut self, conn: &mut Connection, now: Instant) -> bool {
-        let Some(one) = self.sending.first_mut() else { return false };
+        let next = self.pick(self.sending.len());
+        let Some(one) = self.sending.get_mut(next) else { return false };
         if one.left == 0 {
-            let one = self.sending.remove(0);
+            let one = self.sending.remove(next);
             let _ = conn.end_stream(now, one.id);
             drop(one.permit);
             return true;
@@ -162,7 +203,7 @@ impl Application {
             }
             Err(refused) if refused.why == ItemRefusal::Full => false,
             Err(_) => {
-                self.sending.remove(0);
+                self.sending.remove(next);
                 true
             }
         }

@@ -2,7 +2,7 @@
 
 use hostwire_core::endpoint::{Endpoint, WriteFailure};
 use hostwire_core::time::Instant;
-use hostwire_core::transmit::MAX_SEGMENTS;
+use hostwire_core::transmit::{MAX_SEGMENTS, Transmit};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -100,6 +100,25 @@ impl Pipe {
             return true;
         }
         let n = offer.len().min(self.knobs.accept).min(room);
+        let before = self.accepted.len();
+        self.copy(&offer, n);
+        offer.blocked();
+        let again = from.poll_transmit(now).expect("CC1: what was not taken is offered again");
+        let segments = &mut [&[][..]; MAX_SEGMENTS];
+        let filled = again.segments(segments);
+        let mut rest = &self.accepted[before..];
+        for segment in &segments[..filled] {
+            let (here, behind) = rest.split_at(segment.len().min(rest.len()));
+            assert_eq!(&segment[..here.len()], here, "CC1: the same offer, twice");
+            rest = behind;
+        }
+        assert!(rest.is_empty() && again.len() >= n, "CC1: the same offer, twice");
+        again.written(n).expect("no more than was offered");
+        self.arrivals.push_back((self.carried.len(), now + self.knobs.delay));
+        true
+    }
+
+    fn copy(&mut self, offer: &Transmit<'_>, n: usize) {
         let mut segments = [&[][..]; MAX_SEGMENTS];
         let filled = offer.segments(&mut segments);
         let mut left = n;
@@ -110,9 +129,6 @@ impl Pipe {
             left -= part.len();
         }
         assert_eq!(left, 0, "an offer's segments hold at least its length");
-        offer.written(n).expect("no more than was offered");
-        self.arrivals.push_back((self.carried.len(), now + self.knobs.delay));
-        true
     }
 
     /// Puts bytes of nobody's behind what is carried, as a peer that misbehaves would send them.
@@ -175,8 +191,13 @@ impl Pipe {
             to.return_body(now, lease);
             n
         } else {
-            // A fault takes the rest with it.
-            to.handle_input(now, bytes).unwrap_or(ready)
+            match to.handle_input(now, bytes) {
+                Ok(taken) => taken,
+                Err(fault) => {
+                    assert_eq!(to.handle_input(now, bytes), Err(fault), "CC11: a fault is latched");
+                    ready // it takes the rest with it
+                }
+            }
         };
         self.delivered += taken;
         while self.arrivals.front().is_some_and(|(end, _)| *end <= self.delivered) {

@@ -6,7 +6,7 @@ use crate::pipe::Pipe;
 use crate::secrets::{client_config, host_shared, route_open, server_nonce};
 use hostwire_core::client::{Connection as Client, Event, OpId, Request, StreamPoll, SubmitError};
 use hostwire_core::control::RouteOpen;
-use hostwire_core::endpoint::{Disconnect, Endpoint};
+use hostwire_core::endpoint::{Disconnect, Endpoint, Interest};
 use hostwire_core::fault::CloseReason;
 use hostwire_core::host::{Connection as Host, HostLimits, HostTimeouts, RouteClass, Shared};
 use hostwire_core::limits::ClientLimits;
@@ -55,6 +55,8 @@ pub struct World {
     pub ready: bool,
     /// Whether stream items are taken as they come.
     pub reading: bool,
+    /// Steps made so far.
+    pub steps: u64,
     ops: BTreeMap<OpId, u64>,
     /// Streams that may have items.
     readable: BTreeSet<OpId>,
@@ -84,6 +86,7 @@ impl World {
             closed: None,
             ready: false,
             reading: true,
+            steps: 0,
             ops: BTreeMap::new(),
             readable: BTreeSet::new(),
             next: 2,
@@ -181,6 +184,7 @@ impl World {
         moved |= self.take_events();
         moved |= self.note_ends();
         self.check();
+        self.steps += 1;
         moved
     }
 
@@ -330,7 +334,12 @@ impl World {
     }
 
     /// Rules that hold after every step.
-    fn check(&self) {
+    fn check(&mut self) {
+        wait(&mut self.client, self.now);
+        wait(&mut self.host, self.now);
+        // Whatever it could not write, a client whose events were taken reads on.
+        let Interest { read, events, .. } = self.client.interest();
+        assert!(read || events || self.client.is_closed() || self.down.ended, "CC4");
         for (corr, times) in &self.app.dispatched {
             assert_eq!(*times, 1, "V30: {corr} was dispatched more than once");
         }
@@ -374,6 +383,15 @@ impl World {
         self.act(Client::shutdown);
         self.run_until(Instant::FAR_FUTURE);
         self.check_ended();
+    }
+}
+
+/// CC5: before the deadline the clock changes nothing.
+fn wait(conn: &mut impl Endpoint, now: Instant) {
+    let before = (conn.deadline(), conn.interest(), conn.is_closed());
+    if before.0.is_none_or(|deadline| deadline.at > now) {
+        conn.handle_timeout(now);
+        assert_eq!((conn.deadline(), conn.interest(), conn.is_closed()), before, "CC5: no effect before");
     }
 }
 

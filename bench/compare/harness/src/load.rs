@@ -173,6 +173,7 @@ impl Measured {
         println!(
             concat!(
                 r#"{{"done":{},"seconds":{:.4},"rate":{:.1},"p50":{},"p99":{},"cpu_client":{:.0},"cpu_server":{:.0},"#,
+                r#""user_client":{:.0},"user_server":{:.0},"#,
                 r#""sleeps_client":{:.4},"sleeps_server":{:.4},"waited":{:.4},"late_p50":{},"late_p99":{}}}"#
             ),
             self.done,
@@ -182,6 +183,8 @@ impl Measured {
             self.latency.quantile(0.99),
             each(self.client.used),
             each(self.server.used),
+            self.client.user() / self.done.max(1) as f64,
+            self.server.user() / self.done.max(1) as f64,
             each(self.client.sleeps),
             each(self.server.sleeps),
             waited / 1e9 / self.seconds,

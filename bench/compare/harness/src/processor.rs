@@ -12,6 +12,8 @@ pub struct Processor {
     pub used: u64,
     /// Ready to run, and waiting for one.
     pub waited: u64,
+    /// Ticks of the kernel's clock that found the process in user mode, and in the kernel: what they say is a ratio.
+    pub ticks: [u64; 2],
     /// Times that a thread slept.
     pub sleeps: u64,
 }
@@ -27,6 +29,12 @@ impl Processor {
     #[must_use]
     pub fn of(process: &str) -> Self {
         let mut sum = Self::default();
+        let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // Behind the name, which may have spaces, come the state and ten numbers; then these two.
+        let numbers = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+        for (tick, number) in sum.ticks.iter_mut().zip(numbers.skip(11)) {
+            *tick = number.parse().unwrap_or(0);
+        }
         let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return sum };
         for thread in threads.flatten() {
             let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
@@ -42,6 +50,13 @@ impl Processor {
         }
         sum
     }
+
+    /// The part of what was used that was used in user mode.
+    #[must_use]
+    pub fn user(&self) -> f64 {
+        let [user, kernel] = self.ticks.map(|ticks| ticks as f64);
+        self.used as f64 * user / (user + kernel).max(1.0)
+    }
 }
 
 impl Sub for Processor {
@@ -51,6 +66,7 @@ impl Sub for Processor {
         Self {
             used: self.used.saturating_sub(before.used),
             waited: self.waited.saturating_sub(before.waited),
+            ticks: [0, 1].map(|mode: usize| self.ticks[mode].saturating_sub(before.ticks[mode])),
             sleeps: self.sleeps.saturating_sub(before.sleeps),
         }
     }

@@ -10,11 +10,10 @@ use hostwire::core::auth::Credentials;
 use hostwire::core::control::{Identity, RouteOpen, Target};
 use hostwire::core::negotiate::{Offer, OfferList};
 use hostwire::discovery::{Environment, Location, Place, read_snapshot};
-use hostwire::socket::connect_tcp;
 use hostwire::{Host, HostConfig, Runtime};
 use hostwire_smol::Smol;
 use hostwire_tokio::Tokio;
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,10 +85,10 @@ async fn dial<R: Runtime>(
     port: u16,
     credentials: &Credentials,
 ) -> Client {
-    let io = connect_tcp(runtime, port).await.expect("connected");
-    let socket = io.as_fd().try_clone_to_owned().expect("a descriptor");
-    drop(io);
-    Client::from_socket(runtime, socket, credentials.clone(), config).await.expect("accepted")
+    // On loopback it is connected, or refused, when the call returns.
+    let socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected");
+    socket.set_nodelay(true).and_then(|()| socket.set_nonblocking(true)).expect("its options");
+    Client::from_socket(runtime, socket.into(), credentials.clone(), config).await.expect("accepted")
 }
 
 fn credentials(args: &Args) -> Credentials {

@@ -6,7 +6,7 @@ use super::harness::{
 };
 use crate::raw::{T0, frame, frames, route, take, take_all};
 use hostwire_core::body::Body;
-use hostwire_core::client::{CancelResult, CatalogFilter, Connection, Event, Request};
+use hostwire_core::client::{CancelResult, CatalogFilter, Connection, Event, OpId, Request};
 use hostwire_core::endpoint::{DeadlineReason, Disconnect};
 use hostwire_core::fault::CloseReason;
 use hostwire_core::limits::ClientLimits;
@@ -39,14 +39,54 @@ fn w11_the_flags_are_the_callers_choice_of_priority_and_kind() {
 }
 
 #[test]
-fn q2_requests_leave_in_allocation_order_with_rising_correlations() {
+fn q1_q2_requests_leave_in_allocation_order_with_correlations_that_rise_one_by_one() {
     let (mut conn, route) = routed();
-    for n in 0..5_u8 {
+    for n in 0..40_u8 {
         unary(&mut conn, route, &[n]);
     }
     let out = frames(&take_all(&mut conn));
     let order: Vec<_> = out.iter().map(|f| (f.identity.raw().2, f.body[0])).collect();
-    assert_eq!(order, [(3, 0), (4, 1), (5, 2), (6, 3), (7, 4)]);
+    let rising: Vec<_> = (0..40_u8).map(|n| (u64::from(n) + 3, n)).collect();
+    assert_eq!(order, rising);
+}
+
+/// X6: whichever way a request ends, its entry, its timer and its place in the index go with it.
+#[test]
+fn x6_a_request_leaves_nothing_behind_whichever_way_it_ends() {
+    let ends: [fn(&mut Connection, OpId); 7] = [
+        |conn, op| assert_eq!(conn.cancel(T0, op), CancelResult::Withdrawn),
+        |conn, _| conn.handle_timeout(at(100)),
+        |conn, _| {
+            take_all(conn);
+            feed(conn, &routed_frame(FrameType::Response, 3, b"yes"));
+        },
+        |conn, _| {
+            take_all(conn);
+            feed(conn, &routed_frame(FrameType::Error, 3, br#"{"code":"server_busy","message":"no"}"#));
+        },
+        |conn, op| {
+            take_all(conn);
+            assert_eq!(conn.cancel(T0, op), CancelResult::Cancelled);
+        },
+        |conn, op| {
+            take_all(conn);
+            conn.confirm_cancel(T0, op, at(50));
+            conn.handle_timeout(at(50));
+        },
+        |conn, _| {
+            take_all(conn);
+            conn.handle_timeout(at(100));
+        },
+    ];
+    for (n, end) in ends.iter().enumerate() {
+        let (mut conn, route) = routed();
+        let op = conn.request(T0, route, Request::unary(&b"hello"[..], at(100))).unwrap();
+        assert_eq!((conn.pending_requests(), conn.footprint()[1]), (1, 1));
+        end(&mut conn, op);
+        drop(settled(&mut conn, op));
+        take_all(&mut conn);
+        assert_eq!((conn.pending_requests(), conn.footprint()), (0, [1, 0, 0, 0]), "{n}: the route alone");
+    }
 }
 
 /// B3: each check in its place; a failed submission burns no correlation and gives the body back.

@@ -30,8 +30,19 @@ enum Stop {
 
 const HOW: [WriteCut; 4] =
     [WriteCut::NothingAccepted, WriteCut::Indeterminate, WriteCut::Unanswered, WriteCut::Silent];
-const STOPS: [Stop; 3] = [Stop::Cancel, Stop::Deadline, Stop::Close];
 const DEADLINE: Instant = Instant::from_micros(10);
+
+impl Exchange {
+    /// A set-up has no operation that could be cancelled.
+    const fn stops(self) -> &'static [Stop] {
+        match self {
+            Self::Unary | Self::Stream | Self::RouteOpen | Self::RouteClose | Self::HostShutdown => {
+                &[Stop::Cancel, Stop::Deadline, Stop::Close]
+            }
+            Self::Setup => &[Stop::Deadline, Stop::Close],
+        }
+    }
+}
 
 /// One run: where it is cut, how much a write takes, and a stop after so many steps.
 #[derive(Clone, Copy, Debug)]
@@ -87,10 +98,11 @@ fn run(plan: Plan) -> (usize, usize, usize) {
         if let Some((stop, _)) = plan.stop.filter(|(_, at)| *at == steps) {
             match (stop, op) {
                 (Stop::Cancel, Some(op)) => drop(world.act(|client, now| client.cancel(now, op))),
+                // The operation's, or the set-up's own; the host's clock goes with it.
                 (Stop::Deadline, _) => {
-                    world.now =
-                        world.client.deadline().map_or(DEADLINE, |deadline| deadline.at.min(DEADLINE));
+                    world.now = world.client.deadline().map_or(DEADLINE, |deadline| deadline.at);
                     world.act(Client::handle_timeout);
+                    world.host.handle_timeout(world.now);
                 }
                 (Stop::Cancel, None) | (Stop::Close, _) => world.act(Client::shutdown),
             }
@@ -137,8 +149,8 @@ fn explore(exchange: Exchange, whole: bool) -> u64 {
 fn stops(plan: Plan, steps: usize) -> u64 {
     let mut runs = 0;
     for at in 0..=steps {
-        for stop in STOPS {
-            run(Plan { stop: Some((stop, at)), ..plan });
+        for stop in plan.exchange.stops() {
+            run(Plan { stop: Some((*stop, at)), ..plan });
             runs += 1;
         }
     }

@@ -1,10 +1,10 @@
 //! Random workloads from a seed, with knobs that turn while they run, and with peers that misbehave. `HOSTWIRE_SIM_SEED` replays one;
-//! `HOSTWIRE_SIM_RUNS` says how many, or `HOSTWIRE_SIM_MINUTES` how long.
+//! `HOSTWIRE_SIM_RUNS` says how many, or `HOSTWIRE_SIM_MINUTES` how long, and `HOSTWIRE_SIM_FROM` which is the first.
 
 use hostwire_core::host::HostLimits;
 use hostwire_core::limits::ClientLimits;
 use hostwire_core::time::Instant as Virtual;
-use hostwire_sim::{Cut, Knobs, Rng, World, WriteCut, route_open};
+use hostwire_sim::{Cut, Knobs, Rng, Settled, World, WriteCut, route_open};
 use std::time::{Duration, Instant};
 
 fn number(name: &str) -> Option<u64> {
@@ -70,27 +70,39 @@ fn lie(world: &mut World, rng: &mut Rng, client: bool) {
     }
 }
 
-fn run(seed: u64, peers: Peers) -> (Vec<u8>, Vec<u8>) {
+/// What a run came to.
+#[derive(Debug, PartialEq, Eq)]
+struct Ran {
+    up: Vec<u8>,
+    down: Vec<u8>,
+    steps: u64,
+    settled: Vec<Settled>,
+}
+
+fn run(seed: u64, peers: Peers) -> Ran {
     let mut rng = Rng::new(seed);
+    // Most are short and soon cut; every eighth lives for hundreds of requests, many side by side.
+    let (turns, most, rarely) = if seed % 8 == 7 { (2_000, 400, 10) } else { (400, 60, 1) };
     let client = ClientLimits {
-        pending_requests: 1 + rng.below(60),
+        pending_requests: 1 + rng.below(most),
         live_streams: 1 + rng.below(8),
         stream_items: 1 + rng.below(16),
-        data_slots: 1 + rng.below(60),
+        data_slots: 1 + rng.below(most),
         retained_bytes: 2_000 + rng.below(300_000),
         ..ClientLimits::default()
     };
     let host = HostLimits {
-        pending_requests: 2 + rng.below(60),
-        handler_tasks: 2 + rng.below(60),
+        pending_requests: 2 + rng.below(most),
+        handler_tasks: 2 + rng.below(most),
         writer_frames: 1 + rng.below(20),
         ..HostLimits::default()
     };
     let mut world = World::with(client, host).with_route();
     (world.up.knobs, world.down.knobs) = (knobs(&mut rng), knobs(&mut rng));
+    world.app.order = rng.once_in(2).then(|| Rng::new(seed));
     let mut corrs = Vec::new();
-    for turn in 0..400 {
-        if peers == Peers::LieInTurn && rng.once_in(40) {
+    for turn in 0..turns {
+        if peers == Peers::LieInTurn && rng.once_in(40 * rarely) {
             lie(&mut world, &mut rng, turn / 100 % 2 == 0);
         }
         match rng.below(24) {
@@ -130,7 +142,7 @@ fn run(seed: u64, peers: Peers) -> (Vec<u8>, Vec<u8>) {
                 }
             }
             13 if world.route.is_none() => drop(world.open(&route_open(), Virtual::FAR_FUTURE)),
-            14 if rng.once_in(12) => {
+            14 if rng.once_in(12 * rarely) => {
                 let kinds = [
                     WriteCut::NothingAccepted,
                     WriteCut::Indeterminate,
@@ -141,7 +153,7 @@ fn run(seed: u64, peers: Peers) -> (Vec<u8>, Vec<u8>) {
                 let pipe = if rng.once_in(2) { &mut world.up } else { &mut world.down };
                 pipe.knobs.cut = Some(Cut { after: pipe.accepted.len() + rng.below(200), how });
             }
-            15 if rng.once_in(20) => drop(world.host_shutdown(Virtual::FAR_FUTURE)),
+            15 if rng.once_in(20 * rarely) => drop(world.host_shutdown(Virtual::FAR_FUTURE)),
             16 => world.run_until(world.now + Duration::from_micros(rng.next() % 3_000)),
             _ => {
                 for _ in 0..rng.below(20) {
@@ -155,7 +167,12 @@ fn run(seed: u64, peers: Peers) -> (Vec<u8>, Vec<u8>) {
     world.run_until(world.now + Duration::from_secs(1));
     world.close_and_check();
     assert!(world.now <= Virtual::FAR_FUTURE);
-    (world.up.accepted, world.down.accepted)
+    Ran {
+        up: world.up.accepted,
+        down: world.down.accepted,
+        steps: world.steps,
+        settled: world.settled.into_values().collect(),
+    }
 }
 
 /// Runs with a seed each: as many as are asked for, or for as long.
@@ -166,14 +183,27 @@ fn runs(peers: Peers) {
     }
     let end =
         number("HOSTWIRE_SIM_MINUTES").map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-    let runs = number("HOSTWIRE_SIM_RUNS").unwrap_or(24);
-    let mut seed = 0;
-    while end.map_or(seed < runs, |end| Instant::now() < end) {
+    let most = number("HOSTWIRE_SIM_RUNS").unwrap_or(24);
+    let from = number("HOSTWIRE_SIM_FROM").unwrap_or(0);
+    let (mut runs, mut steps, mut sums) = (0, 0, [0_u64; 3]);
+    while end.map_or(runs < most, |end| Instant::now() < end) {
+        let seed = from.wrapping_add(runs);
         println!("seed {seed}"); // shown when it fails
-        run(seed, peers);
-        seed += 1;
+        let ran = run(seed, peers);
+        runs += 1;
+        steps += ran.steps;
+        for settled in ran.settled {
+            sums[match settled {
+                Settled::NotSent(_) => 0,
+                Settled::Unknown(_) => 1,
+                Settled::Terminal(_) => 2,
+            }] += 1;
+        }
     }
-    println!("{seed} runs");
+    let [not_sent, unknown, terminal] = sums;
+    println!(
+        "{peers:?}: {runs} runs, {steps} steps; {not_sent} not sent, {unknown} unknown, {terminal} terminal"
+    );
 }
 
 #[test]

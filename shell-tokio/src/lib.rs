@@ -179,7 +179,7 @@ mod tests {
         let hog = runtime.clone();
         runtime.spawn(poll_fn(move |cx| {
             if counted.fetch_add(1, Ordering::SeqCst) == 0 {
-                send_segments(theirs.as_fd(), &[b"x"]).result.expect("sent");
+                send_segments(theirs.as_fd(), &[b"x"], 1).result.expect("sent");
             }
             hog.give_way(cx);
             Poll::<()>::Pending

@@ -3,7 +3,8 @@
 //! A buffer is taken out while it is used and put back after, so that code which drives another connection in between (a handler
 //! on the same thread) gets one of its own instead of a panic.
 
-use super::{READ_BUFFER, WRITE_MAX};
+use super::READ_BUFFER;
+use crate::turn::Pace;
 use std::cell::Cell;
 
 thread_local! {
@@ -25,7 +26,7 @@ pub(super) fn with_gather_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut buffer = GATHER.try_with(Cell::take).ok().flatten().unwrap_or_default();
     buffer.clear();
     let result = work(&mut buffer);
-    if buffer.capacity() <= WRITE_MAX {
+    if buffer.capacity() <= Pace::Alone.bytes() {
         let _ = GATHER.try_with(|slot| slot.set(Some(buffer)));
     }
     result

@@ -16,9 +16,5 @@ pub use transfer::{FdTransport, Socket, receive, receive_lease, send_segments};
 
 /// Bytes of the per-thread read buffer.
 pub const READ_BUFFER: usize = 64 * 1_024;
-/// The most bytes that one read call asks for, so that others on the thread do not wait for a big body that has arrived.
-pub const READ_MAX: usize = 256 * 1_024;
-/// The most bytes that one write call is given, so that the time under a connection's lock is bounded, and how long others wait.
-pub const WRITE_MAX: usize = 256 * 1_024;
 /// Segments shorter than this are copied together before a write; longer ones are pointed at.
 pub const GATHER_BELOW: usize = 4 * 1_024;

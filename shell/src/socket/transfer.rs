@@ -1,7 +1,7 @@
 //! Moving bytes: one call each, told exactly how many went.
 
+use super::GATHER_BELOW;
 use super::buffers::with_gather_buffer;
-use super::{GATHER_BELOW, READ_MAX, WRITE_MAX};
 use crate::runtime::{Direction, Io, Tried};
 use crate::sync::lock;
 use crate::turn::{Freshness, Transport};
@@ -115,15 +115,15 @@ impl<I: Io> Transport for Socket<I> {
         self.read_by(freshness, |fd, pipe| if pipe { read_pipe(fd, buffer) } else { receive(fd, buffer) })
     }
 
-    fn read_lease(&self, lease: &mut BodyLease, freshness: Freshness) -> Tried<usize> {
-        self.read_by(freshness, |fd, pipe| receive_lease_from(fd, lease, pipe))
+    fn read_lease(&self, lease: &mut BodyLease, most: usize, freshness: Freshness) -> Tried<usize> {
+        self.read_by(freshness, |fd, pipe| receive_lease_from(fd, lease, most, pipe))
     }
 
-    fn write(&self, segments: &[&[u8]]) -> Tried<usize> {
+    fn write(&self, segments: &[&[u8]], most: usize) -> Tried<usize> {
         match &self.wire {
-            Wire::Socket(io) => io.try_io(Direction::Write, |fd| send_segments(fd, segments)),
+            Wire::Socket(io) => io.try_io(Direction::Write, |fd| send_segments(fd, segments, most)),
             Wire::Pipes { output, .. } => match &*lock(output) {
-                Some(io) => io.try_io(Direction::Write, |fd| write_segments(fd, segments)),
+                Some(io) => io.try_io(Direction::Write, |fd| write_segments(fd, segments, most)),
                 None => Tried::whole(Err(io::ErrorKind::BrokenPipe.into())),
             },
         }
@@ -151,12 +151,12 @@ impl Transport for FdTransport {
         receive(self.0.as_fd(), buffer)
     }
 
-    fn read_lease(&self, lease: &mut BodyLease, _freshness: Freshness) -> Tried<usize> {
-        receive_lease(self.0.as_fd(), lease)
+    fn read_lease(&self, lease: &mut BodyLease, most: usize, _freshness: Freshness) -> Tried<usize> {
+        receive_lease(self.0.as_fd(), lease, most)
     }
 
-    fn write(&self, segments: &[&[u8]]) -> Tried<usize> {
-        send_segments(self.0.as_fd(), segments)
+    fn write(&self, segments: &[&[u8]], most: usize) -> Tried<usize> {
+        send_segments(self.0.as_fd(), segments, most)
     }
 
     fn half_close(&self) -> io::Result<()> {
@@ -187,12 +187,12 @@ fn read_pipe(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Tried<usize> {
     tried(retry_on_intr(|| rustix::io::read(fd, &mut *buffer)), could)
 }
 
-/// One `recv` straight into a big body's own buffer, of at most the lease's room and [`READ_MAX`]. Zero bytes are the end of input.
-pub fn receive_lease(fd: BorrowedFd<'_>, lease: &mut BodyLease) -> Tried<usize> {
-    receive_lease_from(fd, lease, false)
+/// One `recv` straight into a big body's own buffer, of at most `most` bytes and the lease's room. Zero bytes are the end of input.
+pub fn receive_lease(fd: BorrowedFd<'_>, lease: &mut BodyLease, most: usize) -> Tried<usize> {
+    receive_lease_from(fd, lease, most, false)
 }
 
-fn receive_lease_from(fd: BorrowedFd<'_>, lease: &mut BodyLease, pipe: bool) -> Tried<usize> {
+fn receive_lease_from(fd: BorrowedFd<'_>, lease: &mut BodyLease, most: usize, pipe: bool) -> Tried<usize> {
     let room = lease.room();
     let buffer = lease.buffer();
     let before = buffer.len();
@@ -208,12 +208,12 @@ fn receive_lease_from(fd: BorrowedFd<'_>, lease: &mut BodyLease, pipe: bool) -> 
             rustix::net::recv(fd, into, RecvFlags::empty()).map(|(_, n)| n)
         }
     };
-    if spare > READ_MAX {
+    if spare > most {
         // A call into spare room takes all of it. Zeros cost less than a tenth of what the bytes do that come over them.
-        buffer.resize(before + READ_MAX, 0);
+        buffer.resize(before + most, 0);
         let result = retry_on_intr(|| read(buffer.get_mut(before..).unwrap_or_default()));
         buffer.truncate(before + result.unwrap_or_default());
-        return tried(result, READ_MAX);
+        return tried(result, most);
     }
     let result = retry_on_intr(|| {
         if pipe {
@@ -232,35 +232,40 @@ enum Piece {
     Direct(usize, usize),
 }
 
-/// One `sendmsg` of at most [`WRITE_MAX`] bytes: short segments copied together, long ones pointed at.
+/// One `sendmsg` of at most `most` bytes: short segments copied together, long ones pointed at.
 ///
 /// Never raises SIGPIPE, whatever the process has done with that signal.
-pub fn send_segments(fd: BorrowedFd<'_>, segments: &[&[u8]]) -> Tried<usize> {
-    gathered(segments, |vector| match vector {
+pub fn send_segments(fd: BorrowedFd<'_>, segments: &[&[u8]], most: usize) -> Tried<usize> {
+    gathered(segments, most, |vector| match vector {
         [only] => rustix::net::send(fd, only, SendFlags::NOSIGNAL),
         _ => rustix::net::sendmsg(fd, vector, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
     })
 }
 
 /// The same into a pipe, which has no way to do it without SIGPIPE.
-fn write_segments(fd: BorrowedFd<'_>, segments: &[&[u8]]) -> Tried<usize> {
-    gathered(segments, |vector| match vector {
+fn write_segments(fd: BorrowedFd<'_>, segments: &[&[u8]], most: usize) -> Tried<usize> {
+    gathered(segments, most, |vector| match vector {
         [only] => rustix::io::write(fd, only),
         _ => rustix::io::writev(fd, vector),
     })
 }
 
-fn gathered(segments: &[&[u8]], call: impl Fn(&[IoSlice<'_>]) -> rustix::io::Result<usize>) -> Tried<usize> {
+fn gathered(
+    segments: &[&[u8]],
+    most: usize,
+    call: impl Fn(&[IoSlice<'_>]) -> rustix::io::Result<usize>,
+) -> Tried<usize> {
     with_gather_buffer(|gathered| {
         // Most writes are small frames only: one run, which needs no table of pieces.
         if segments.len() <= MAX_SEGMENTS && segments.iter().all(|segment| segment.len() < GATHER_BELOW) {
             segments.iter().for_each(|segment| gathered.extend_from_slice(segment));
+            gathered.truncate(most);
             return tried(retry_on_intr(|| call(&[IoSlice::new(gathered)])), gathered.len());
         }
         let mut pieces: [Option<Piece>; MAX_SEGMENTS] = [const { None }; MAX_SEGMENTS];
         let (mut count, mut total, mut run) = (0, 0, 0);
         for (index, segment) in segments.iter().take(MAX_SEGMENTS).enumerate() {
-            let take = segment.len().min(WRITE_MAX - total);
+            let take = segment.len().min(most - total);
             if take < GATHER_BELOW {
                 gathered.extend_from_slice(segment.get(..take).unwrap_or_default());
             } else {
@@ -268,7 +273,7 @@ fn gathered(segments: &[&[u8]], call: impl Fn(&[IoSlice<'_>]) -> rustix::io::Res
                 push(&mut pieces, &mut count, Piece::Direct(index, take));
             }
             total += take;
-            if total == WRITE_MAX {
+            if total == most {
                 break;
             }
         }
@@ -308,6 +313,8 @@ mod tests {
     use super::*;
     use std::os::fd::AsFd;
 
+    const MOST: usize = 256 * 1_024;
+
     fn drain(fd: &OwnedFd) -> Vec<u8> {
         let mut all = Vec::new();
         let mut buffer = vec![0; 1 << 20];
@@ -334,7 +341,7 @@ mod tests {
         ];
         for segments in cases {
             let expected: Vec<u8> = segments.concat();
-            let sent = send_segments(a.as_fd(), segments);
+            let sent = send_segments(a.as_fd(), segments, MOST);
             assert_eq!(sent.result.unwrap(), expected.len());
             assert!(!sent.exhausted);
             assert_eq!(drain(&b), expected);
@@ -361,7 +368,7 @@ mod tests {
                     (skip < segment.len()).then(|| &segment[skip..])
                 })
                 .collect();
-            sent += send_segments(a.as_fd(), &rest).result.unwrap();
+            sent += send_segments(a.as_fd(), &rest, MOST).result.unwrap();
             got.extend(drain(&b));
         }
         assert_eq!(got, expected);
@@ -370,19 +377,21 @@ mod tests {
     #[test]
     fn one_write_is_bounded() {
         let file = OwnedFd::from(tempfile::tempfile().unwrap()); // takes all that it is given
-        let huge = vec![1_u8; 3 * WRITE_MAX];
-        let sent = write_segments(file.as_fd(), &[b"head", &huge, b"tail"]);
-        assert_eq!((sent.result.unwrap(), sent.exhausted), (WRITE_MAX, false));
+        let huge = vec![1_u8; 3 * MOST];
+        let sent = write_segments(file.as_fd(), &[b"head", &huge, b"tail"], MOST);
+        assert_eq!((sent.result.unwrap(), sent.exhausted), (MOST, false));
+        let sent = write_segments(file.as_fd(), &[b"head", b"body", b"tail"], 6);
+        assert_eq!((sent.result.unwrap(), sent.exhausted), (6, false));
     }
 
     #[test]
     fn a_full_socket_is_exhausted_and_then_blocks() {
         let (a, _b) = pair().unwrap();
-        let chunk = vec![1_u8; WRITE_MAX];
+        let chunk = vec![1_u8; MOST];
         loop {
-            let sent = send_segments(a.as_fd(), &[&chunk]);
+            let sent = send_segments(a.as_fd(), &[&chunk], MOST);
             match sent.result {
-                Ok(n) => assert_eq!(sent.exhausted, n < WRITE_MAX),
+                Ok(n) => assert_eq!(sent.exhausted, n < MOST),
                 Err(error) => {
                     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
                     assert!(sent.exhausted);
@@ -396,7 +405,7 @@ mod tests {
     fn b125_a_dead_peer_is_an_error() {
         let (a, b) = pair().unwrap();
         drop(b);
-        let sent = send_segments(a.as_fd(), &[b"x"]);
+        let sent = send_segments(a.as_fd(), &[b"x"], MOST);
         assert_eq!(sent.result.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         assert!(!sent.exhausted);
     }
@@ -407,7 +416,7 @@ mod tests {
         half_close(a.as_fd()).unwrap();
         let mut buffer = [0; 8];
         assert_eq!(receive(b.as_fd(), &mut buffer).result.unwrap(), 0);
-        assert_eq!(send_segments(b.as_fd(), &[b"back"]).result.unwrap(), 4);
+        assert_eq!(send_segments(b.as_fd(), &[b"back"], MOST).result.unwrap(), 4);
         assert_eq!(receive(a.as_fd(), &mut buffer).result.unwrap(), 4);
     }
 }

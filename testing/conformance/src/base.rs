@@ -25,7 +25,7 @@ async fn read_some<I: Io>(io: &I, buffer: &mut [u8]) -> io::Result<usize> {
 
 async fn write_some<I: Io>(io: &I, bytes: &[u8]) -> io::Result<usize> {
     loop {
-        match io.try_io(Direction::Write, |fd| send_segments(fd, &[bytes])).result {
+        match io.try_io(Direction::Write, |fd| send_segments(fd, &[bytes], usize::MAX)).result {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 poll_fn(|cx| io.poll_write_ready(cx)).await?;
             }

@@ -7,8 +7,8 @@ use hostwire::core::time::Instant;
 use hostwire::core::transmit::MAX_SEGMENTS;
 use hostwire::drive::{Driver, Signal};
 use hostwire::runtime::{BlockingLost, Direction, Io, Runtime, Tried};
-use hostwire::socket::{READ_MAX, Socket, WRITE_MAX};
-use hostwire::turn::{Seat, TURN_BYTES};
+use hostwire::socket::Socket;
+use hostwire::turn::{Pace, Seat};
 use hostwire_core::client::Request;
 use hostwire_sim::World;
 use std::fs::File;
@@ -90,21 +90,20 @@ impl Runtime for ByHand {
     }
 }
 
-/// Keeps what is asked; `answers` says whether it is echoed.
-struct Echo {
+/// Keeps what is asked.
+struct Asked {
     host: Connection,
     asked: Vec<(RequestId, Body)>,
-    answers: bool,
 }
 
-impl Seat for Echo {
+impl Seat for Asked {
     type Core = Connection;
 
     fn with<T>(&mut self, step: impl FnOnce(&mut Connection) -> T) -> T {
         step(&mut self.host)
     }
 
-    fn settle(&mut self, now: Instant) -> bool {
+    fn settle(&mut self, _: Instant) -> bool {
         let mut any = false;
         while let Some(event) = self.host.poll_event() {
             any = true;
@@ -112,22 +111,17 @@ impl Seat for Echo {
                 self.asked.push((id, body));
             }
         }
-        if self.answers {
-            for (id, body) in self.asked.drain(..) {
-                self.host.respond(now, id, true, body).expect("in time");
-            }
-        }
         any
     }
 }
 
-const BODIES: usize = 8;
+const BODIES: usize = 12;
 const BODY: usize = 1 << 20;
 
-/// A host with a route, and a file with what its client has sent: big bodies.
-fn flooded() -> (Echo, File) {
+/// A host with a route, and a file with what its client has sent: so many big bodies.
+fn flooded(bodies: usize) -> (Asked, File) {
     let World { mut client, host, route, .. } = World::routed();
-    for _ in 0..BODIES {
+    for _ in 0..bodies {
         let request = Request::unary(vec![b'x'; BODY], Instant::FAR_FUTURE);
         client.request(Instant::ZERO, route.expect("a route"), request).expect("admitted");
     }
@@ -140,74 +134,115 @@ fn flooded() -> (Echo, File) {
         offer.written(len).expect("all of it");
     }
     file.rewind().expect("a file");
-    (Echo { host, asked: Vec::new(), answers: false }, file)
+    (Asked { host, asked: Vec::new() }, file)
 }
 
-/// Polls once; the bytes that this moved in each direction.
-fn poll(driver: &mut Driver<ByHand>, seat: &mut Echo, files: [&File; 2]) -> [u64; 2] {
-    let place = |mut file: &File| file.stream_position().expect("a file");
-    let before = files.map(place);
-    let signal = Signal::default();
-    let polled = driver.poll(&mut Context::from_waker(Waker::noop()), &signal, seat);
-    assert!(polled.is_pending());
-    let after = files.map(place);
-    [after[0] - before[0], after[1] - before[1]]
+/// One connection: its task's parts, and the files that stand for its pipes.
+struct Conn {
+    driver: Driver<ByHand>,
+    signal: Box<Signal>,
+    seat: Asked,
+    input: File,
+    output: File,
+}
+
+impl Conn {
+    fn new(runtime: &ByHand, seat: Asked, input: File) -> Self {
+        let output = tempfile::tempfile().expect("a file");
+        let fd = |file: &File| Plain(file.try_clone().expect("a descriptor"));
+        let driver = Driver::new(runtime.clone(), Socket::pipes(fd(&input), fd(&output)));
+        Self { driver, signal: Box::default(), seat, input, output }
+    }
+
+    /// Polls once; the bytes that this read and wrote.
+    fn poll(&mut self) -> [usize; 2] {
+        let place = |mut file: &File| file.stream_position().expect("a file") as usize;
+        let before = [&self.input, &self.output].map(place);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(self.driver.poll(&mut cx, &self.signal, &mut self.seat).is_pending());
+        let after = [&self.input, &self.output].map(place);
+        [after[0] - before[0], after[1] - before[1]]
+    }
+}
+
+/// The call that passes the pace's bytes is a turn's last.
+fn assert_pace(moved: usize, pace: Pace) {
+    assert!((pace.bytes()..2 * pace.bytes()).contains(&moved), "{moved} bytes in one poll");
 }
 
 #[test]
-fn a_poll_ends_after_its_bytes_and_gives_way() {
-    let (mut seat, input) = flooded();
-    let output = tempfile::tempfile().expect("a file");
+fn a_poll_beside_others_ends_after_its_bytes_and_gives_way() {
     let runtime = ByHand::default();
-    let fd = |file: &File| Plain(file.try_clone().expect("a descriptor"));
-    let mut driver = Driver::new(runtime.clone(), Socket::pipes(fd(&input), fd(&output)));
     let gave_way = || runtime.gave_way.load(Ordering::SeqCst);
+    let (seat, input) = flooded(BODIES);
+    let mut hog = Conn::new(&runtime, seat, input);
+    let (seat, input) = flooded(0);
+    let mut other = Conn::new(&runtime, seat, input);
 
-    // Input alone: the call that passes the turn's bytes is its last.
-    let mut polls = 0;
-    while seat.asked.len() < BODIES {
-        let [read, written] = poll(&mut driver, &mut seat, [&input, &output]);
-        polls += 1;
-        assert!(read < (TURN_BYTES + READ_MAX) as u64, "{read} bytes in one poll");
-        assert_eq!((written, gave_way()), (0, polls));
-        if seat.asked.len() < BODIES {
-            assert!(read >= TURN_BYTES as u64, "{read} bytes are not worth a poll");
+    // Input alone.
+    while hog.seat.asked.len() < BODIES {
+        let before = gave_way();
+        let [read, written] = hog.poll();
+        if hog.seat.asked.len() < BODIES {
+            assert_pace(read, Pace::Shared);
         }
+        assert_eq!((written, gave_way()), (0, before + 1));
+        other.poll();
     }
+    hog.poll();
 
     // Output alone.
-    seat.answers = true;
-    for (id, body) in seat.asked.drain(..) {
-        seat.host.respond(Instant::ZERO, id, true, body).expect("in time");
+    for (id, body) in hog.seat.asked.drain(..) {
+        hog.seat.host.respond(Instant::ZERO, id, true, body).expect("in time");
     }
     let mut total = 0;
-    while seat.host.interest().write {
+    while hog.seat.host.interest().write {
         let before = gave_way();
-        let [_, written] = poll(&mut driver, &mut seat, [&input, &output]);
+        let [_, written] = hog.poll();
         total += written;
-        assert!(written < (TURN_BYTES + WRITE_MAX) as u64, "{written} bytes in one poll");
-        if seat.host.interest().write {
-            assert!(written >= TURN_BYTES as u64, "{written} bytes are not worth a poll");
+        if hog.seat.host.interest().write {
+            assert_pace(written, Pace::Shared);
             assert_eq!(gave_way(), before + 1);
         }
+        other.poll();
     }
-    assert!(total > (BODIES * BODY) as u64);
+    assert!(total > BODIES * BODY);
+}
+
+#[test]
+fn a_connection_alone_on_its_thread_goes_further_until_another_has_something_to_do() {
+    let runtime = ByHand::default();
+    let (seat, input) = flooded(BODIES);
+    let mut hog = Conn::new(&runtime, seat, input);
+    let (seat, input) = flooded(0);
+    let mut other = Conn::new(&runtime, seat, input);
+    other.poll();
+    for _ in 0..16 {
+        assert_pace(hog.poll()[0], Pace::Shared);
+    }
+    assert_pace(hog.poll()[0], Pace::Alone);
+    assert_pace(hog.poll()[0], Pace::Alone);
+    other.poll();
+    assert_pace(hog.poll()[0], Pace::Shared);
+    assert_pace(hog.poll()[0], Pace::Shared);
 }
 
 #[test]
 fn a_body_whose_bounded_steps_come_short_is_the_body_that_was_sent() {
-    let (mut seat, mut all) = flooded();
+    let (seat, mut all) = flooded(BODIES);
     let mut sent = Vec::new();
     all.read_to_end(&mut sent).expect("a file");
     let mut arriving = tempfile::NamedTempFile::new().expect("a file");
-    let (input, output) = (arriving.reopen().expect("a file"), tempfile::tempfile().expect("a file"));
-    let fd = |file: &File| Plain(file.try_clone().expect("a descriptor"));
-    let mut driver = Driver::new(ByHand::default(), Socket::pipes(fd(&input), fd(&output)));
+    let mut conn = Conn::new(&ByHand::default(), seat, arriving.reopen().expect("a file"));
+    let (seat, input) = flooded(0);
+    let mut other = Conn::new(&ByHand::default(), seat, input);
     // In pieces that end in the middle of what a step asks for.
-    for piece in sent.chunks(READ_MAX + 50_000) {
+    for piece in sent.chunks(Pace::Shared.bytes() + 50_000) {
         arriving.write_all(piece).expect("written");
-        while poll(&mut driver, &mut seat, [&input, &output]) != [0, 0] {}
+        while conn.poll() != [0, 0] {
+            other.poll();
+        }
     }
     let whole = |body: &Body| body.len() == BODY && body.as_slice().iter().all(|byte| *byte == b'x');
-    assert_eq!(seat.asked.iter().filter(|(_, body)| whole(body)).count(), BODIES);
+    assert_eq!(conn.seat.asked.iter().filter(|(_, body)| whole(body)).count(), BODIES);
 }

@@ -82,7 +82,7 @@ impl<R: Runtime> fmt::Debug for Alarm<R> {
 const TURNS: usize = 4;
 
 /// Polls in a row without another connection's on the thread, until a connection counts as alone there.
-const LONELY: u8 = 16;
+const LONELY: u8 = 64;
 
 thread_local! {
     /// Whose driver was polled last on this thread, by the address of its signal.

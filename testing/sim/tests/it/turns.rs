@@ -212,17 +212,25 @@ fn a_poll_beside_others_ends_after_its_bytes_and_gives_way() {
 #[test]
 fn a_connection_alone_on_its_thread_goes_further_until_another_has_something_to_do() {
     let runtime = ByHand::default();
-    let (seat, input) = flooded(BODIES);
-    let mut hog = Conn::new(&runtime, seat, input);
+    let (seat, mut all) = flooded(BODIES);
+    let mut sent = Vec::new();
+    all.read_to_end(&mut sent).expect("a file");
+    let mut arriving = tempfile::NamedTempFile::new().expect("a file");
+    let mut hog = Conn::new(&runtime, seat, arriving.reopen().expect("a file"));
     let (seat, input) = flooded(0);
     let mut other = Conn::new(&runtime, seat, input);
-    other.poll();
-    for _ in 0..16 {
-        assert_pace(hog.poll()[0], Pace::Shared);
-    }
+    let mut lonely = |hog: &mut Conn, polls| {
+        other.poll();
+        for _ in 0..polls {
+            assert_eq!(hog.poll(), [0, 0]);
+        }
+    };
+    lonely(&mut hog, 63);
+    arriving.write_all(&sent).expect("written");
+    assert_pace(hog.poll()[0], Pace::Shared);
     assert_pace(hog.poll()[0], Pace::Alone);
     assert_pace(hog.poll()[0], Pace::Alone);
-    other.poll();
+    lonely(&mut hog, 0);
     assert_pace(hog.poll()[0], Pace::Shared);
     assert_pace(hog.poll()[0], Pace::Shared);
 }

@@ -183,6 +183,7 @@ fn a_poll_beside_others_ends_after_its_bytes_and_gives_way() {
     while hog.seat.asked.len() < BODIES {
         let before = gave_way();
         let [read, written] = hog.poll();
+        assert!(read < 2 * Pace::Shared.bytes(), "{read} bytes in one poll");
         if hog.seat.asked.len() < BODIES {
             assert_pace(read, Pace::Shared);
         }
@@ -200,6 +201,7 @@ fn a_poll_beside_others_ends_after_its_bytes_and_gives_way() {
         let before = gave_way();
         let [_, written] = hog.poll();
         total += written;
+        assert!(written < 2 * Pace::Shared.bytes(), "{written} bytes in one poll");
         if hog.seat.host.interest().write {
             assert_pace(written, Pace::Shared);
             assert_eq!(gave_way(), before + 1);

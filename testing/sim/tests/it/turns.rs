@@ -156,7 +156,8 @@ impl Conn {
 
     /// Polls once; the bytes that this read and wrote.
     fn poll(&mut self) -> [usize; 2] {
-        let place = |mut file: &File| file.stream_position().expect("a file") as usize;
+        let place =
+            |mut file: &File| usize::try_from(file.stream_position().expect("a file")).expect("a small one");
         let before = [&self.input, &self.output].map(place);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(self.driver.poll(&mut cx, &self.signal, &mut self.seat).is_pending());

@@ -306,6 +306,10 @@ impl<'a> Value<'a> {
     /// [`Problem::WrongType`], [`Problem::WrongLength`], and those of [`u64`](Self::u64) for an element.
     pub fn bytes<const N: usize>(&self) -> Result<[u8; N], ReadError> {
         let mut elements = self.elements()?;
+        // Nonces and proofs are most of what a handshake reads: what is spelled as everybody spells it is read in one go.
+        if let Some(bytes) = plain_bytes(self.inner()) {
+            return Ok(bytes);
+        }
         let mut bytes = [0; N];
         for byte in &mut bytes {
             let element = elements.next().ok_or_else(|| self.problem(Problem::WrongLength))?;
@@ -340,6 +344,31 @@ impl<'a> Value<'a> {
         measure.levels = measure.levels.max(measure.containers);
         measure
     }
+}
+
+/// `N` numbers 0..=255 with a comma between two and nothing else; `None` says that it is something else, and not what.
+fn plain_bytes<const N: usize>(scanned: &str) -> Option<[u8; N]> {
+    let mut rest = scanned.as_bytes();
+    let mut bytes = [0; N];
+    for byte in &mut bytes {
+        let mut value = 0_u16;
+        loop {
+            let (next, behind) = rest.split_first()?;
+            rest = behind;
+            // The scan has seen to it that there is a digit, and no zero before another.
+            value = value * 10 + u16::from(next.checked_sub(b'0').filter(|digit| *digit <= 9)?);
+            *byte = u8::try_from(value).ok()?;
+            match rest.split_first() {
+                None => break,
+                Some((b',', behind)) => {
+                    rest = behind;
+                    break;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    rest.is_empty().then_some(bytes)
 }
 
 /// The bytes of a scanned text less insignificant white space, and whether each stands within a string (behind its
@@ -437,13 +466,11 @@ fn value_len(text: &[u8]) -> usize {
                         continue;
                     }
                     b'{' | b'[' => depth += 1,
-                    b'}' | b']' => depth = depth.saturating_sub(1),
+                    b'}' | b']' if depth == 1 => return at + 1,
+                    b'}' | b']' => depth -= 1,
                     _ => {}
                 }
                 at += 1;
-                if depth == 0 {
-                    break;
-                }
             }
             at
         }
@@ -527,10 +554,22 @@ mod tests {
         assert_eq!(value("[0, 255 ,7]").bytes(), Ok([0, 255, 7]));
         assert_eq!(value("[]").bytes(), Ok([]));
         for (text, wanted) in [
+            ("[10,200]", [10, 200]),
+            ("[9,0]", [9, 0]),
+            ("[255,255]", [255, 255]),
+            ("[ 255,100]", [255, 100]),
+            ("[255,100 ]", [255, 100]),
+        ] {
+            assert_eq!(value(text).bytes(), Ok(wanted), "{text}");
+        }
+        for (text, wanted) in [
             ("[]", Problem::WrongLength),
             ("[1]", Problem::WrongLength),
             ("[1,2,3]", Problem::WrongLength),
             ("[1,256]", Problem::OutOfRange),
+            ("[1,260]", Problem::OutOfRange),
+            ("[1,2550]", Problem::OutOfRange),
+            ("[65536,1]", Problem::OutOfRange),
             ("[1,-1]", Problem::OutOfRange),
             ("[1,1.0]", Problem::NotInteger),
             ("[1,\"1\"]", Problem::WrongType),

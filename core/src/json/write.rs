@@ -122,20 +122,12 @@ fn separate(out: &mut Vec<u8>, first: &mut bool) {
     }
 }
 
-fn write_number(out: &mut Vec<u8>, mut value: u64) {
-    // The digits of the largest, from the last to the first.
-    let mut digits = [0; 20];
-    let mut from = digits.len();
-    for digit in digits.iter_mut().rev() {
-        // A digit, so the cast is exact.
-        *digit = b'0' + u8::try_from(value % 10).unwrap_or_default();
-        value /= 10;
-        from -= 1;
-        if value == 0 {
-            break;
-        }
+fn write_number(out: &mut Vec<u8>, value: u64) {
+    if value >= 10 {
+        write_number(out, value / 10); // at most 20 digits, so as many levels
     }
-    out.extend_from_slice(digits.get(from..).unwrap_or_default());
+    // A digit, so the cast is exact.
+    out.push(b'0' + u8::try_from(value % 10).unwrap_or_default());
 }
 
 fn write_string(out: &mut Vec<u8>, value: &str) {

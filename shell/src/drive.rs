@@ -4,10 +4,9 @@
 
 use crate::runtime::Runtime;
 use crate::socket::Socket;
-use crate::turn::{Link, Pace, Seat, Turn, turn};
+use crate::turn::{Link, Seat, Turn, turn};
 use atomic_waker::AtomicWaker;
 use hostwire_core::time::Instant;
-use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -78,16 +77,9 @@ impl<R: Runtime> fmt::Debug for Alarm<R> {
     }
 }
 
-/// Turns in one poll of the task, if what they wait for comes at once. One that has spent its budget is the last.
+/// Turns in one poll of the task, if what they wait for comes at once. One that has spent its budget is the last:
+/// others on the thread get their chance before it goes on.
 const TURNS: usize = 4;
-
-/// Polls in a row without another connection's on the thread, until a connection counts as alone there.
-const LONELY: u8 = 64;
-
-thread_local! {
-    /// Whose driver was polled last on this thread, by the address of its signal.
-    static LAST: Cell<usize> = const { Cell::new(0) };
-}
 
 /// A connection's task, but for its seat.
 ///
@@ -98,14 +90,12 @@ pub struct Driver<R: Runtime> {
     socket: Socket<R::Io>,
     link: Link,
     alarm: Alarm<R>,
-    /// Polls in a row without another connection's, up to [`LONELY`].
-    alone: u8,
 }
 
 impl<R: Runtime> Driver<R> {
     /// Drives a connected socket.
     pub fn new(runtime: R, socket: Socket<R::Io>) -> Self {
-        Self { alarm: Alarm::new(runtime.clone()), runtime, socket, link: Link::new(), alone: 0 }
+        Self { alarm: Alarm::new(runtime.clone()), runtime, socket, link: Link::new() }
     }
 
     /// Drives until the connection has closed and its events are taken; then the driver can be dropped.
@@ -113,7 +103,6 @@ impl<R: Runtime> Driver<R> {
     /// Cancel safe: it can be polled or not at any time, nothing is lost between polls.
     pub fn poll<S: Seat>(&mut self, cx: &mut Context<'_>, signal: &Signal, seat: &mut S) -> Poll<()> {
         signal.listen(cx);
-        self.look_around(signal);
         for _ in 0..TURNS {
             let wait = match turn(&mut self.link, &self.socket, seat, self.runtime.now()) {
                 Turn::Closed => return Poll::Ready(()),
@@ -137,16 +126,6 @@ impl<R: Runtime> Driver<R> {
         }
         self.runtime.give_way(cx);
         Poll::Pending
-    }
-}
-
-impl<R: Runtime> Driver<R> {
-    /// Sets the pace. A wrong guess costs others some hundred microseconds once, or this connection a part of its speed.
-    fn look_around(&mut self, signal: &Signal) {
-        let own = std::ptr::from_ref(signal).addr();
-        let last = LAST.try_with(|last| last.replace(own)).unwrap_or_default();
-        self.alone = if last == own { LONELY.min(self.alone + 1) } else { 0 };
-        self.link.set_pace(if self.alone == LONELY { Pace::Alone } else { Pace::Shared });
     }
 }
 

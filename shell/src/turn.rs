@@ -16,6 +16,15 @@ use std::io;
 
 /// Rounds of one turn; each reads at most one buffer and makes at most one bounded write.
 const ROUNDS: usize = 16;
+/// Bytes that a turn reads and writes before it ends, so that others on the thread do not wait for one connection's big bodies. The
+/// call that passes it is its last. It holds for a connection without company as well: to go further there made those who came wait
+/// longer, and gained nothing.
+pub const TURN_BYTES: usize = 256 * 1_024;
+/// The most bytes that one read asks for: those of a big body may touch memory for the first time, which costs more than they do.
+pub const READ_MAX: usize = 256 * 1_024;
+/// The most bytes that one write is given, so that the time under a connection's lock is bounded as well. Smaller ones wake the reader
+/// more often, at a fifth of the speed of big bodies.
+pub const WRITE_MAX: usize = 512 * 1_024;
 /// Input that is taken before a due deadline is judged, at most: more than a socket's buffer holds, so all that had arrived.
 const DUE_INPUT_MAX: usize = 8 * 1_024 * 1_024;
 /// G4: input that is taken after a failed write, at most.
@@ -30,27 +39,6 @@ pub enum Freshness {
     Known,
     /// The socket itself is asked: something is about to be decided on there being nothing.
     Asked,
-}
-
-/// How far a turn goes where there is much to read or write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Pace {
-    /// Others on the thread have things to do as well, and do not wait for one connection's big bodies.
-    #[default]
-    Shared,
-    /// Nobody else has had anything to do lately: what costs least for each byte.
-    Alone,
-}
-
-impl Pace {
-    /// The most bytes that one call moves. A turn that has moved as many ends.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::Shared => 256 * 1_024,
-            Self::Alone => 1_024 * 1_024,
-        }
-    }
 }
 
 /// A connected byte stream as [`turn`] uses it: calls that never wait.
@@ -96,7 +84,6 @@ pub struct Link {
     due_input: usize,
     /// Bytes read and written in this turn.
     moved: usize,
-    pace: Pace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +135,6 @@ impl Default for Link {
             kept: Vec::new(),
             due_input: 0,
             moved: 0,
-            pace: Pace::default(),
         }
     }
 }
@@ -168,11 +154,6 @@ impl Link {
     /// The socket may take output now.
     pub const fn writable(&mut self) {
         self.writable = true;
-    }
-
-    /// How far turns go from here on; [`Pace::Shared`] unless it is said.
-    pub const fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
     }
 }
 
@@ -257,7 +238,7 @@ pub fn turn<T: Transport, S: Seat>(link: &mut Link, transport: &T, seat: &mut S,
                 deadline: wants.deadline,
             });
         }
-        if link.moved >= link.pace.bytes() {
+        if link.moved >= TURN_BYTES {
             break;
         }
     }
@@ -280,7 +261,7 @@ fn take_input<T: Transport, S: Seat>(
         return Read { progress: false, drained: true };
     }
     let tried = if let Some(mut lease) = seat.with(Endpoint::lease_body) {
-        let tried = transport.read_lease(&mut lease, link.pace.bytes(), freshness);
+        let tried = transport.read_lease(&mut lease, READ_MAX, freshness);
         let events = seat.with(|core| {
             core.return_body(now, lease);
             core.interest().events
@@ -362,8 +343,7 @@ fn give_output<T: Transport, S: Seat>(
     }
     let mut progress = false;
     if link.writable && (interest.write || changed) {
-        let most = link.pace.bytes();
-        let wrote = seat.with(|core| write(core, transport, most, now));
+        let wrote = seat.with(|core| write(core, transport, now));
         match wrote {
             Wrote::Nothing => {}
             Wrote::Blocked => link.writable = false,
@@ -388,14 +368,10 @@ fn give_output<T: Transport, S: Seat>(
 }
 
 /// One write of an offer that has at most `N` segments: a table that is no larger than need be is no work to fill.
-fn write_segments<const N: usize, T: Transport>(
-    offer: &Transmit<'_>,
-    transport: &T,
-    most: usize,
-) -> Tried<usize> {
+fn write_segments<const N: usize, T: Transport>(offer: &Transmit<'_>, transport: &T) -> Tried<usize> {
     let mut segments: [&[u8]; N] = [&[]; N];
     let count = offer.segments(&mut segments);
-    transport.write(segments.get(..count).unwrap_or_default(), most)
+    transport.write(segments.get(..count).unwrap_or_default(), WRITE_MAX)
 }
 
 enum Wrote {
@@ -406,12 +382,12 @@ enum Wrote {
 }
 
 /// One offer, one call, one answer, all under the lock: there is no moment at which an offer hangs in the air.
-fn write<C: Endpoint, T: Transport>(core: &mut C, transport: &T, most: usize, now: Instant) -> Wrote {
+fn write<C: Endpoint, T: Transport>(core: &mut C, transport: &T, now: Instant) -> Wrote {
     let Some(offer) = core.poll_transmit(now) else { return Wrote::Nothing };
     let tried = if 2 * offer.frames() <= FEW_SEGMENTS {
-        write_segments::<FEW_SEGMENTS, T>(&offer, transport, most)
+        write_segments::<FEW_SEGMENTS, T>(&offer, transport)
     } else {
-        write_segments::<MAX_SEGMENTS, T>(&offer, transport, most)
+        write_segments::<MAX_SEGMENTS, T>(&offer, transport)
     };
     match tried.result {
         // B117: a socket that takes nothing and reports no error is lost.

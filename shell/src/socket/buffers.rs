@@ -4,7 +4,7 @@
 //! on the same thread) gets one of its own instead of a panic.
 
 use super::READ_BUFFER;
-use crate::turn::Pace;
+use crate::turn::WRITE_MAX;
 use std::cell::Cell;
 
 thread_local! {
@@ -26,7 +26,7 @@ pub(super) fn with_gather_buffer<R>(work: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut buffer = GATHER.try_with(Cell::take).ok().flatten().unwrap_or_default();
     buffer.clear();
     let result = work(&mut buffer);
-    if buffer.capacity() <= Pace::Alone.bytes() {
+    if buffer.capacity() <= WRITE_MAX {
         let _ = GATHER.try_with(|slot| slot.set(Some(buffer)));
     }
     result

@@ -1,7 +1,7 @@
 //! Making sockets: connecting, listening, accepting.
 
 use crate::runtime::{Direction, Io, Runtime, Tried};
-use crate::turn::Pace;
+use crate::turn::WRITE_MAX;
 use rustix::io::Errno;
 use rustix::net::sockopt::{
     set_socket_reuseaddr, set_socket_send_buffer_size, set_tcp_nodelay, socket_error, socket_peercred,
@@ -17,8 +17,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// What a Unix domain socket is given to write into: room for one write beside others.
-const ROOM: usize = Pace::Shared.bytes();
+/// What a Unix domain socket is given to write into: room for one write.
+const ROOM: usize = WRITE_MAX;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1_024;
 

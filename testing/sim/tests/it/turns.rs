@@ -8,7 +8,7 @@ use hostwire::core::transmit::MAX_SEGMENTS;
 use hostwire::drive::{Driver, Signal};
 use hostwire::runtime::{BlockingLost, Direction, Io, Runtime, Tried};
 use hostwire::socket::Socket;
-use hostwire::turn::{Pace, Seat};
+use hostwire::turn::{READ_MAX, Seat, TURN_BYTES, WRITE_MAX};
 use hostwire_core::client::Request;
 use hostwire_sim::World;
 use std::fs::File;
@@ -118,10 +118,10 @@ impl Seat for Asked {
 const BODIES: usize = 12;
 const BODY: usize = 1 << 20;
 
-/// A host with a route, and a file with what its client has sent: so many big bodies.
-fn flooded(bodies: usize) -> (Asked, File) {
+/// A host with a route, and a file with what its client has sent: big bodies.
+fn flooded() -> (Asked, File) {
     let World { mut client, host, route, .. } = World::routed();
-    for _ in 0..bodies {
+    for _ in 0..BODIES {
         let request = Request::unary(vec![b'x'; BODY], Instant::FAR_FUTURE);
         client.request(Instant::ZERO, route.expect("a route"), request).expect("admitted");
     }
@@ -166,30 +166,23 @@ impl Conn {
     }
 }
 
-/// The call that passes the pace's bytes is a turn's last.
-fn assert_pace(moved: usize, pace: Pace) {
-    assert!((pace.bytes()..2 * pace.bytes()).contains(&moved), "{moved} bytes in one poll");
-}
-
 #[test]
-fn a_poll_beside_others_ends_after_its_bytes_and_gives_way() {
+fn a_poll_ends_after_its_bytes_and_gives_way() {
     let runtime = ByHand::default();
     let gave_way = || runtime.gave_way.load(Ordering::SeqCst);
-    let (seat, input) = flooded(BODIES);
+    let (seat, input) = flooded();
     let mut hog = Conn::new(&runtime, seat, input);
-    let (seat, input) = flooded(0);
-    let mut other = Conn::new(&runtime, seat, input);
 
     // Input alone.
     while hog.seat.asked.len() < BODIES {
         let before = gave_way();
         let [read, written] = hog.poll();
-        assert!(read < 2 * Pace::Shared.bytes(), "{read} bytes in one poll");
+        // The call that passes the turn's bytes is its last.
+        assert!(read < TURN_BYTES + READ_MAX, "{read} bytes in one poll");
         if hog.seat.asked.len() < BODIES {
-            assert_pace(read, Pace::Shared);
+            assert!(read >= TURN_BYTES, "{read} bytes are not worth a poll");
         }
         assert_eq!((written, gave_way()), (0, before + 1));
-        other.poll();
     }
     hog.poll();
 
@@ -202,57 +195,26 @@ fn a_poll_beside_others_ends_after_its_bytes_and_gives_way() {
         let before = gave_way();
         let [_, written] = hog.poll();
         total += written;
-        assert!(written < 2 * Pace::Shared.bytes(), "{written} bytes in one poll");
+        assert!(written < TURN_BYTES + WRITE_MAX, "{written} bytes in one poll");
         if hog.seat.host.interest().write {
-            assert_pace(written, Pace::Shared);
+            assert!(written >= TURN_BYTES, "{written} bytes are not worth a poll");
             assert_eq!(gave_way(), before + 1);
         }
-        other.poll();
     }
     assert!(total > BODIES * BODY);
 }
 
 #[test]
-fn a_connection_alone_on_its_thread_goes_further_until_another_has_something_to_do() {
-    let runtime = ByHand::default();
-    let (seat, mut all) = flooded(BODIES);
-    let mut sent = Vec::new();
-    all.read_to_end(&mut sent).expect("a file");
-    let mut arriving = tempfile::NamedTempFile::new().expect("a file");
-    let mut hog = Conn::new(&runtime, seat, arriving.reopen().expect("a file"));
-    let (seat, input) = flooded(0);
-    let mut other = Conn::new(&runtime, seat, input);
-    let mut lonely = |hog: &mut Conn, polls| {
-        other.poll();
-        for _ in 0..polls {
-            assert_eq!(hog.poll(), [0, 0]);
-        }
-    };
-    lonely(&mut hog, 63);
-    arriving.write_all(&sent).expect("written");
-    assert_pace(hog.poll()[0], Pace::Shared);
-    assert_pace(hog.poll()[0], Pace::Alone);
-    assert_pace(hog.poll()[0], Pace::Alone);
-    lonely(&mut hog, 0);
-    assert_pace(hog.poll()[0], Pace::Shared);
-    assert_pace(hog.poll()[0], Pace::Shared);
-}
-
-#[test]
 fn a_body_whose_bounded_steps_come_short_is_the_body_that_was_sent() {
-    let (seat, mut all) = flooded(BODIES);
+    let (seat, mut all) = flooded();
     let mut sent = Vec::new();
     all.read_to_end(&mut sent).expect("a file");
     let mut arriving = tempfile::NamedTempFile::new().expect("a file");
     let mut conn = Conn::new(&ByHand::default(), seat, arriving.reopen().expect("a file"));
-    let (seat, input) = flooded(0);
-    let mut other = Conn::new(&ByHand::default(), seat, input);
     // In pieces that end in the middle of what a step asks for.
-    for piece in sent.chunks(Pace::Shared.bytes() + 50_000) {
+    for piece in sent.chunks(READ_MAX + 50_000) {
         arriving.write_all(piece).expect("written");
-        while conn.poll() != [0, 0] {
-            other.poll();
-        }
+        while conn.poll() != [0, 0] {}
     }
     let whole = |body: &Body| body.len() == BODY && body.as_slice().iter().all(|byte| *byte == b'x');
     assert_eq!(conn.seat.asked.iter().filter(|(_, body)| whole(body)).count(), BODIES);

@@ -22,8 +22,8 @@ const ROUNDS: usize = 16;
 pub const TURN_BYTES: usize = 256 * 1_024;
 /// The most bytes that one read asks for: those of a big body may touch memory for the first time, which costs more than they do.
 pub const READ_MAX: usize = 256 * 1_024;
-/// The most bytes that one write is given, so that the time under a connection's lock is bounded as well. Smaller ones wake the reader
-/// more often, at a fifth of the speed of big bodies.
+/// The most bytes that one write is given, so that the time under a connection's lock is bounded as well. Half of it would cost big
+/// bodies a tenth of their speed.
 pub const WRITE_MAX: usize = 512 * 1_024;
 /// Input that is taken before a due deadline is judged, at most: more than a socket's buffer holds, so all that had arrived.
 const DUE_INPUT_MAX: usize = 8 * 1_024 * 1_024;

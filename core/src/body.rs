@@ -235,6 +235,11 @@ mod tests {
     use alloc::vec;
 
     #[test]
+    fn a_body_is_no_larger_than_shared_bytes_and_a_charge() {
+        assert_eq!(size_of::<Body>(), size_of::<Bytes>() + size_of::<Charge>());
+    }
+
+    #[test]
     fn the_charge_lives_as_long_as_the_last_clone_of_the_bytes() {
         let pool = Pool::new(8);
         let body = Body::charged(vec![1, 2, 3], pool.try_charge(3));

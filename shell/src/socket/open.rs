@@ -17,8 +17,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// What a Unix domain socket is given to write into: room for one write.
-const ROOM: usize = WRITE_MAX;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1_024;
 
@@ -85,14 +83,14 @@ fn connected_unix(path: &Path) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Gives a Unix domain socket its [`ROOM`], as far as the system lets it.
+/// Gives a Unix domain socket room for one write of [`WRITE_MAX`], as far as the system lets it.
 ///
 /// Its buffer does not grow with its traffic as a TCP socket's does, and what it has by default is less: both sides would be asleep
 /// and woken several times for each MiB.
 fn widen(fd: &OwnedFd) {
     // Twice what is set counts, since half of it is for what the system adds. A refusal costs speed only.
-    if socket_send_buffer_size(fd).is_ok_and(|size| size < 2 * ROOM) {
-        let _ = set_socket_send_buffer_size(fd, ROOM);
+    if socket_send_buffer_size(fd).is_ok_and(|size| size < 2 * WRITE_MAX) {
+        let _ = set_socket_send_buffer_size(fd, WRITE_MAX);
     }
 }
 
@@ -204,7 +202,7 @@ mod tests {
         let accepted = accept(listener.as_fd()).result.unwrap();
         let (plain, _other) = pair().unwrap();
         let size = |fd: &OwnedFd| socket_send_buffer_size(fd).unwrap();
-        let least = (2 * ROOM).min(size(&plain) + 1);
+        let least = (2 * WRITE_MAX).min(size(&plain) + 1);
         assert!(size(&client) >= least && size(&accepted) >= least);
     }
 

@@ -66,13 +66,19 @@ fn pa15_kills_and_reaps_are_in_one_module_and_destructors_start_nothing() {
     }
 }
 
-/// The whole of it is safe code.
+/// The whole of it is safe code: the compiler refuses anything else, in the crates that it lives in as in all others.
 #[test]
-fn nothing_of_it_is_unsafe() {
+fn the_compiler_sees_to_it_that_all_of_it_is_safe() {
     // What it opens is counted elsewhere.
     let _alone = crate::audit::alone();
-    for (path, code) in folder("shell/src/process").into_iter().chain(folder("core/src/child")) {
-        assert!(!code.contains("unsafe {") && !code.contains("unsafe fn"), "{}", path.display());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let lines = |path: &str| -> Vec<String> {
+        std::fs::read_to_string(root.join(path)).unwrap().lines().map(str::to_owned).collect()
+    };
+    assert!(lines("Cargo.toml").contains(&r#"unsafe_code = "forbid""#.to_owned()));
+    for path in ["core/Cargo.toml", "shell/Cargo.toml"] {
+        let lines = lines(path);
+        assert!(lines.windows(2).any(|two| two == ["[lints]", "workspace = true"]), "{path}");
     }
 }
 
